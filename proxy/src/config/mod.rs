@@ -1,0 +1,201 @@
+//! Text → `ConfigFile` (as written) → [`Config`] (as used); all mistakes at once, with file, line and key.
+
+use crate::value::Datum;
+use crate::value::KeyType;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The configuration as used: checked, defaults filled in, secrets read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    pub listen: Listen,
+    pub pool: Pool,
+    pub log: Log,
+    pub users: Vec<User>,
+    pub databases: Vec<Database>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listen {
+    pub address: SocketAddr,
+    /// `/metrics`, `/healthz`, `/readyz`; none without it.
+    pub http: Option<SocketAddr>,
+    pub tls: Option<ListenTls>,
+    /// Clients at once; more are refused with 53300.
+    pub max_clients: usize,
+    pub login_timeout: Duration,
+    pub drain_timeout: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListenTls {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+    /// Clients without TLS are refused.
+    pub required: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pool {
+    pub mode: PoolMode,
+    /// Server connections per endpoint, database and user.
+    pub size: u32,
+    pub min_idle: u32,
+    pub wait_timeout: Duration,
+    pub connect_timeout: Duration,
+    pub idle_timeout: Option<Duration>,
+    pub max_lifetime: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolMode {
+    Transaction,
+    Session,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Log {
+    pub json: bool,
+    pub level: String,
+    /// Statements that take longer are logged (without their values); none when absent.
+    pub slow_statement: Option<Duration>,
+}
+
+/// A secret never shows in `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct User {
+    pub name: String,
+    pub auth: UserAuth,
+    /// The login on the servers, where it is not the client's own name and password.
+    pub server_user: Option<String>,
+    pub server_password: Option<Secret>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum UserAuth {
+    Trust,
+    Password(Secret),
+    /// `SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>`, as PostgreSQL stores it.
+    Verifier(String),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Database {
+    pub name: String,
+    pub unlisted: UnlistedTables,
+    /// The proxy's own login on every shard.
+    pub control: Option<Login>,
+    pub shards: Vec<Shard>,
+    pub maps: Vec<MapConfig>,
+    pub tables: Vec<TableConfig>,
+    /// "every table that has column c is sharded by it": (column, position in `maps`).
+    pub column_rules: Vec<(String, usize)>,
+    pub functions: Vec<FunctionConfig>,
+    /// Memory of one merge.
+    pub merge_bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnlistedTables {
+    Single,
+    Reference,
+    Refuse,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Login {
+    pub user: String,
+    pub password: Option<Secret>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shard {
+    pub name: String,
+    pub primary: Endpoint,
+}
+
+/// A parsed `postgresql://user:password@host:port/database?sslmode=…`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Endpoint {
+    pub host: String,
+    pub port: u16,
+    pub database: String,
+    pub login: Option<Login>,
+    pub tls: ServerTls,
+}
+
+/// libpq's sslmode names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerTls {
+    pub mode: SslMode,
+    pub root_certificate: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SslMode {
+    Disable,
+    Prefer,
+    Require,
+    VerifyCa,
+    VerifyFull,
+}
+
+/// Shards are positions in `Database::shards`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MapConfig {
+    pub name: String,
+    pub key: Vec<KeyType>,
+    pub function: MapFunction,
+    pub pins: Vec<(Vec<Datum>, usize)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum MapFunction {
+    /// The shard of each bucket; the length is a power of two.
+    Hash(Vec<usize>),
+    /// Ordered and non-overlapping: ([from, to), shard).
+    Range(Vec<(Option<Vec<Datum>>, Option<Vec<Datum>>, usize)>),
+    List { values: Vec<(Vec<Datum>, usize)>, default: Option<usize> },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableConfig {
+    /// Folded as in SQL: schema (default `public`) and name.
+    pub schema: String,
+    pub name: String,
+    pub place: TablePlace,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum TablePlace {
+    Sharded { map: usize, key: Vec<String> },
+    Reference,
+    Single(usize),
+}
+
+/// What an opaque function does, said by the operator.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FunctionConfig {
+    pub schema: String,
+    pub name: String,
+    pub runs_on: RunsOn,
+    pub stateless: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum RunsOn {
+    Any,
+    Home,
+    /// By a shard key: the position of the argument (from 0) and of the map.
+    Key { argument: usize, map: usize },
+}

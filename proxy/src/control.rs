@@ -1,0 +1,1 @@
+//! The control plane over tokio-postgres: schema reading, probes, placement record.

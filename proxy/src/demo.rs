@@ -1,0 +1,1 @@
+//! Local shards with sample data.

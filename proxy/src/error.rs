@@ -1,0 +1,155 @@
+//! The one error that a client can see, with PostgreSQL's fields.
+//!
+//! Everything that goes wrong on the path of a statement ends as an [`Error`]; errors that a server wrote are kept as
+//! the bytes it wrote (`raw`), so that no field is lost on the way to the client.
+
+use bytes::Bytes;
+use std::borrow::Cow;
+use std::fmt;
+
+/// How far the damage goes: the statement, or the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    Error,
+    Fatal,
+}
+
+/// A five-character SQLSTATE (PostgreSQL, appendix A).
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SqlState(pub [u8; 5]);
+
+impl SqlState {
+    pub const fn new(code: &[u8; 5]) -> Self {
+        SqlState(*code)
+    }
+
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or("XX000")
+    }
+
+    /// The class: the first two characters.
+    pub fn class(&self) -> &str {
+        self.as_str().get(..2).unwrap_or("XX")
+    }
+}
+
+impl fmt::Debug for SqlState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The SQLSTATEs that the proxy itself gives.
+pub mod codes {
+    use super::SqlState;
+    pub const CONNECTION_FAILURE: SqlState = SqlState::new(b"08006");
+    pub const CONNECTION_REJECTED: SqlState = SqlState::new(b"08004");
+    pub const PROTOCOL_VIOLATION: SqlState = SqlState::new(b"08P01");
+    pub const TRANSACTION_UNKNOWN: SqlState = SqlState::new(b"08007");
+    pub const NOT_SUPPORTED: SqlState = SqlState::new(b"0A000");
+    pub const INVALID_PARAMETER_VALUE: SqlState = SqlState::new(b"22023");
+    pub const INVALID_TEXT: SqlState = SqlState::new(b"22P02");
+    pub const INVALID_BINARY: SqlState = SqlState::new(b"22P03");
+    pub const CHARACTER_NOT_IN_REPERTOIRE: SqlState = SqlState::new(b"22021");
+    pub const NUMERIC_OUT_OF_RANGE: SqlState = SqlState::new(b"22003");
+    pub const BAD_LIMIT: SqlState = SqlState::new(b"2201W");
+    pub const BAD_OFFSET: SqlState = SqlState::new(b"2201X");
+    pub const ACTIVE_TRANSACTION: SqlState = SqlState::new(b"25001");
+    pub const READ_ONLY_TRANSACTION: SqlState = SqlState::new(b"25006");
+    pub const NO_ACTIVE_TRANSACTION: SqlState = SqlState::new(b"25P01");
+    pub const IN_FAILED_TRANSACTION: SqlState = SqlState::new(b"25P02");
+    pub const INVALID_STATEMENT_NAME: SqlState = SqlState::new(b"26000");
+    pub const INVALID_AUTHORIZATION: SqlState = SqlState::new(b"28000");
+    pub const INVALID_PASSWORD: SqlState = SqlState::new(b"28P01");
+    pub const INVALID_CATALOG_NAME: SqlState = SqlState::new(b"3D000");
+    pub const INVALID_CURSOR_NAME: SqlState = SqlState::new(b"34000");
+    pub const INVALID_SAVEPOINT: SqlState = SqlState::new(b"3B001");
+    pub const SYNTAX_ERROR: SqlState = SqlState::new(b"42601");
+    pub const UNDEFINED_TABLE: SqlState = SqlState::new(b"42P01");
+    pub const UNDEFINED_COLUMN: SqlState = SqlState::new(b"42703");
+    pub const UNDEFINED_OBJECT: SqlState = SqlState::new(b"42704");
+    pub const DUPLICATE_STATEMENT: SqlState = SqlState::new(b"42P05");
+    pub const DUPLICATE_CURSOR: SqlState = SqlState::new(b"42P03");
+    pub const INSUFFICIENT_PRIVILEGE: SqlState = SqlState::new(b"42501");
+    pub const TOO_MANY_CONNECTIONS: SqlState = SqlState::new(b"53300");
+    pub const OUT_OF_MEMORY: SqlState = SqlState::new(b"53200");
+    pub const PROGRAM_LIMIT: SqlState = SqlState::new(b"54000");
+    pub const STATEMENT_TOO_COMPLEX: SqlState = SqlState::new(b"54001");
+    pub const QUERY_CANCELED: SqlState = SqlState::new(b"57014");
+    pub const ADMIN_SHUTDOWN: SqlState = SqlState::new(b"57P01");
+    pub const CANNOT_CONNECT_NOW: SqlState = SqlState::new(b"57P03");
+    pub const INTERNAL: SqlState = SqlState::new(b"XX000");
+}
+
+/// One error as a client sees it. `position` counts characters from 1 in the client's own text, as PostgreSQL does.
+#[derive(Clone, Debug)]
+pub struct Error {
+    pub severity: Severity,
+    pub code: SqlState,
+    pub message: Cow<'static, str>,
+    pub detail: Option<Cow<'static, str>>,
+    pub hint: Option<Cow<'static, str>>,
+    pub position: Option<u32>,
+    /// The body of the ErrorResponse that a server wrote (without type and length), when one did.
+    pub raw: Option<Bytes>,
+}
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    pub fn new(code: SqlState, message: impl Into<Cow<'static, str>>) -> Self {
+        Error { severity: Severity::Error, code, message: message.into(), detail: None, hint: None, position: None, raw: None }
+    }
+
+    /// An error after which the session ends.
+    pub fn fatal(code: SqlState, message: impl Into<Cow<'static, str>>) -> Self {
+        Error { severity: Severity::Fatal, ..Error::new(code, message) }
+    }
+
+    /// What Shardway does not do: always `0A000`, naming the construct.
+    pub fn unsupported(message: impl Into<Cow<'static, str>>) -> Self {
+        Error::new(codes::NOT_SUPPORTED, message)
+    }
+
+    pub fn protocol(message: impl Into<Cow<'static, str>>) -> Self {
+        Error::fatal(codes::PROTOCOL_VIOLATION, message)
+    }
+
+    pub fn internal(message: impl Into<Cow<'static, str>>) -> Self {
+        Error::new(codes::INTERNAL, message)
+    }
+
+    #[must_use]
+    pub fn detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    #[must_use]
+    pub fn at(mut self, position: u32) -> Self {
+        self.position = Some(position);
+        self
+    }
+
+    pub fn is_fatal(&self) -> bool {
+        self.severity == Severity::Fatal
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code.as_str(), self.message)?;
+        if let Some(detail) = &self.detail {
+            write!(f, " ({detail})")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {}

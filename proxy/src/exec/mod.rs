@@ -1,0 +1,1 @@
+//! Leases, sends, merges, answers.

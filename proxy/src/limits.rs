@@ -1,0 +1,48 @@
+//! Every bound, with its reason. What is configurable has its default here.
+
+use std::time::Duration;
+
+/// A startup packet: PostgreSQL's MAX_STARTUP_PACKET_LENGTH.
+pub const STARTUP_PACKET_BYTES: usize = 10_000;
+/// A message before login: a SASL response or a password, as PostgreSQL's PG_MAX_AUTH_TOKEN_LENGTH.
+pub const AUTH_MESSAGE_BYTES: usize = 65_535;
+/// A message after login: PostgreSQL's PQ_LARGE_MESSAGE_LIMIT (MaxAllocSize - 1).
+pub const MESSAGE_BYTES: usize = 0x3fff_ffff - 1;
+/// A statement that is parsed here: larger ones take too long (a list of 100,000 elements takes seconds).
+pub const PARSED_STATEMENT_BYTES: usize = 1 << 20;
+/// Tokens of a statement that is parsed here.
+pub const PARSED_STATEMENT_TOKENS: usize = 200_000;
+/// Operators in a statement: the parser's tree is as deep as a chain of them, and dropping it recurses.
+pub const PARSED_STATEMENT_OPERATORS: usize = 1_000;
+/// Nesting that the SQL parser follows.
+pub const PARSER_DEPTH: usize = 200;
+/// Key values that one statement may name before it is sent to all shards instead.
+pub const KEY_VALUES: usize = 10_000;
+/// Bytes of statement texts in one database's plan cache.
+pub const PLAN_CACHE_BYTES: usize = 64 << 20;
+/// Entries in one database's plan cache.
+pub const PLAN_CACHE_ENTRIES: usize = 20_000;
+/// Statements prepared on one server connection before the least recently used is closed.
+pub const SERVER_STATEMENTS: usize = 500;
+/// Prepared statements that one client may hold.
+pub const CLIENT_STATEMENTS: usize = 20_000;
+/// Memory of one merge (groups, distinct values, sort buffers) unless configured.
+pub const MERGE_BYTES: usize = 256 << 20;
+/// Bytes gathered for a client before they are written to its socket.
+pub const WRITE_BURST_BYTES: usize = 32 * 1024;
+/// Bytes read from a socket at once.
+pub const READ_BURST_BYTES: usize = 32 * 1024;
+/// Time for a client to finish its handshake: PostgreSQL's authentication_timeout.
+pub const LOGIN_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time to open a server connection, login included.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time to wait for a server connection: short enough that an application sees the cause.
+pub const WAIT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for a cancel request to be taken by a server.
+pub const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a shard is not asked again after it could not be reached.
+pub const BREAKER_PAUSE: Duration = Duration::from_millis(500);
+/// Time that running transactions have to end when the proxy drains.
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
+/// The least time between two catalog reads that unknown names ask for.
+pub const CATALOG_REFRESH_PAUSE: Duration = Duration::from_secs(1);

@@ -1,0 +1,1 @@
+//! Listener, TLS, framed connection.

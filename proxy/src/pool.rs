@@ -1,0 +1,1 @@
+//! Server connections, pools, leases, cancel.

@@ -1,0 +1,1 @@
+//! [`Target`](crate::plan::Target) + values → shards.

@@ -1,0 +1,1 @@
+//! A new text from an old one: pieces replaced by byte ranges.

@@ -1,0 +1,42 @@
+//! Object identifiers of built-in types (src/include/catalog/pg_type.dat); they never change.
+
+use super::Oid;
+
+pub const BOOL: Oid = 16;
+pub const BYTEA: Oid = 17;
+pub const CHAR: Oid = 18;
+pub const NAME: Oid = 19;
+pub const INT8: Oid = 20;
+pub const INT2: Oid = 21;
+pub const INT4: Oid = 23;
+pub const REGPROC: Oid = 24;
+pub const TEXT: Oid = 25;
+pub const OID: Oid = 26;
+pub const JSON: Oid = 114;
+pub const FLOAT4: Oid = 700;
+pub const FLOAT8: Oid = 701;
+pub const UNKNOWN: Oid = 705;
+pub const MONEY: Oid = 790;
+pub const INT2_ARRAY: Oid = 1005;
+pub const INT4_ARRAY: Oid = 1007;
+pub const TEXT_ARRAY: Oid = 1009;
+pub const BPCHAR_ARRAY: Oid = 1014;
+pub const VARCHAR_ARRAY: Oid = 1015;
+pub const INT8_ARRAY: Oid = 1016;
+pub const BPCHAR: Oid = 1042;
+pub const VARCHAR: Oid = 1043;
+pub const DATE: Oid = 1082;
+pub const TIME: Oid = 1083;
+pub const TIMESTAMP: Oid = 1114;
+pub const TIMESTAMP_ARRAY: Oid = 1115;
+pub const DATE_ARRAY: Oid = 1182;
+pub const TIMESTAMPTZ: Oid = 1184;
+pub const TIMESTAMPTZ_ARRAY: Oid = 1185;
+pub const INTERVAL: Oid = 1186;
+pub const TIMETZ: Oid = 1266;
+pub const NUMERIC: Oid = 1700;
+pub const UUID: Oid = 2950;
+pub const UUID_ARRAY: Oid = 2951;
+pub const JSONB: Oid = 3802;
+/// The first identifier that a user's object can have (FirstNormalObjectId): such types differ from shard to shard.
+pub const FIRST_USER: Oid = 16_384;

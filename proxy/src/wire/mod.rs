@@ -1,0 +1,1 @@
+//! Bytes ↔ frames and the messages that we look into.
