@@ -1,1 +1,8 @@
-//! Leases, sends, merges, answers.
+//! Leases, sends, merges, answers: the I/O behind a plan.
+
+pub mod backends;
+pub mod cache;
+pub mod copy;
+pub mod database;
+pub mod relay;
+pub mod scatter;

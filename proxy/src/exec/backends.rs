@@ -1,0 +1,369 @@
+//! The server connections that one session holds, and its transaction over them.
+
+use crate::catalog::ShardId;
+use crate::config::Login;
+use crate::config::User;
+use crate::error::Error;
+use crate::error::Result;
+use crate::exec::database::Database;
+use crate::exec::database::Snapshot;
+use crate::plan::PinReason;
+use crate::pool::Answer;
+use crate::pool::CancelSlot;
+use crate::pool::Lease;
+use crate::pool::Pool;
+use crate::sql::command::TransactionModes;
+use crate::variables::Variables;
+use crate::wire::Status;
+use std::sync::Arc;
+
+/// A leased server connection and what it is in the middle of.
+pub struct Held {
+    pub shard: ShardId,
+    pub lease: Lease,
+    /// BEGIN was sent on it.
+    pub joined: bool,
+    /// Extended messages were sent since the last Sync: an implicit transaction may be open on it.
+    pub unsynced: bool,
+    /// It is in the middle of an answer that a merge reads.
+    pub answering: bool,
+    /// A Sync was sent whose ReadyForQuery has not come.
+    pub owes_ready: bool,
+    /// It holds state that no other connection has.
+    pub pinned: Option<PinReason>,
+}
+
+/// Where the client's transaction stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// None, or the implicit one of a single statement.
+    Idle,
+    /// The implicit transaction of several statements in one Query.
+    Implicit,
+    Open,
+    Failed,
+}
+
+pub struct Transaction {
+    pub state: State,
+    pub modes: TransactionModes,
+    pub savepoints: Vec<String>,
+    /// The one shard that it writes on.
+    pub writer: Option<ShardId>,
+    /// It has changed the schema, on every shard.
+    pub schema_changed: bool,
+    /// The catalog as it sees it.
+    pub overlay: Option<Arc<Snapshot>>,
+    /// A setting was changed in it, so that a rollback changes settings on the servers.
+    pub settings_changed: bool,
+}
+
+impl Default for Transaction {
+    fn default() -> Self {
+        Transaction {
+            state: State::Idle,
+            modes: TransactionModes::default(),
+            savepoints: Vec::new(),
+            writer: None,
+            schema_changed: false,
+            overlay: None,
+            settings_changed: false,
+        }
+    }
+}
+
+impl Transaction {
+    pub fn status(&self) -> Status {
+        match self.state {
+            State::Idle | State::Implicit => Status::Idle,
+            State::Open => Status::InTransaction,
+            State::Failed => Status::Failed,
+        }
+    }
+
+    /// BEGIN has to be sent to a shard that joins.
+    pub fn is_block(&self) -> bool {
+        self.state != State::Idle
+    }
+}
+
+/// A session's connections and transaction.
+pub struct Backends {
+    pub database: Arc<Database>,
+    pub user: User,
+    pub held: Vec<Held>,
+    pub transaction: Transaction,
+    pub cancel: CancelSlot,
+    /// Every connection stays until the client goes (session mode).
+    pub keep_all: bool,
+    pools: Vec<Option<Arc<Pool>>>,
+}
+
+impl Backends {
+    pub fn new(database: Arc<Database>, user: User, cancel: CancelSlot, keep_all: bool) -> Self {
+        let pools = database.config.shards.iter().map(|_| None).collect();
+        Backends { database, user, held: Vec::new(), transaction: Transaction::default(), cancel, keep_all, pools }
+    }
+
+    fn login(&self, shard: ShardId) -> Result<Login> {
+        self.database.login(&self.user, shard)
+    }
+
+    fn pool(&mut self, shard: ShardId) -> Result<Arc<Pool>> {
+        if let Some(Some(pool)) = self.pools.get(usize::from(shard.0)) {
+            return Ok(Arc::clone(pool));
+        }
+        let pool = self.database.pool(shard, &self.login(shard)?)?;
+        if let Some(slot) = self.pools.get_mut(usize::from(shard.0)) {
+            *slot = Some(Arc::clone(&pool));
+        }
+        Ok(pool)
+    }
+
+    pub fn find(&mut self, shard: ShardId) -> Option<&mut Held> {
+        self.held.iter_mut().find(|h| h.shard == shard)
+    }
+
+    /// The connection for a shard, with the session's settings on it and joined to the transaction.
+    ///
+    /// # Errors
+    /// What the pool says; what the server says to a setting or to BEGIN.
+    pub async fn acquire(&mut self, shard: ShardId, variables: &Variables) -> Result<&mut Held> {
+        let index = match self.held.iter().position(|h| h.shard == shard) {
+            Some(index) => index,
+            None => {
+                let lease = self.pool(shard)?.lease().await?;
+                self.cancel.enter(Arc::clone(&lease.cancel)).await;
+                self.held.push(Held { shard, lease, joined: false, unsynced: false, answering: false, owes_ready: false, pinned: None });
+                self.held.len() - 1
+            }
+        };
+        let held = self.held.get_mut(index).ok_or_else(|| Error::internal("a lease is gone"))?;
+        if held.lease.dead {
+            return Err(Error::new(crate::error::codes::CONNECTION_FAILURE, format!("connection to {} was lost", held.lease.place()))
+                .hint("Roll the transaction back and try again."));
+        }
+        let ready = settle(held, &self.transaction, variables).await;
+        if let Err(error) = ready {
+            if !held.joined && held.pinned.is_none() {
+                let held = self.held.swap_remove(index);
+                self.release(held).await;
+            }
+            return Err(error);
+        }
+        self.held.get_mut(index).ok_or_else(|| Error::internal("a lease is gone"))
+    }
+
+    async fn release(&mut self, held: Held) {
+        self.cancel.leave(&held.lease.cancel).await;
+        drop(held);
+    }
+
+    /// Gives back every connection that the session need not keep. Called when no transaction is open.
+    pub async fn give_back(&mut self) {
+        if self.keep_all {
+            // Session mode keeps them, but not what is broken.
+            let mut index = 0;
+            while let Some(held) = self.held.get(index) {
+                if held.lease.broken || held.lease.dead {
+                    let held = self.held.swap_remove(index);
+                    self.release(held).await;
+                } else {
+                    index += 1;
+                }
+            }
+            return;
+        }
+        let mut index = 0;
+        while let Some(held) = self.held.get(index) {
+            if held.pinned.is_some() && !held.lease.broken && !held.lease.dead {
+                index += 1;
+            } else {
+                let held = self.held.swap_remove(index);
+                self.release(held).await;
+            }
+        }
+    }
+
+    /// The client is gone. What is in the middle of something is closed, so that PostgreSQL rolls it back; what is
+    /// pinned is closed, because its state is nobody else's.
+    pub async fn close(&mut self) {
+        for mut held in std::mem::take(&mut self.held) {
+            self.cancel.leave(&held.lease.cancel).await;
+            if held.pinned.is_some() || held.joined || held.unsynced || self.keep_all {
+                let clean = self.keep_all && !held.lease.broken && !held.joined && !held.unsynced;
+                let reset = clean && held.pinned.is_none() && reset(&mut held.lease).await.is_ok();
+                if !reset {
+                    held.lease.broken = true;
+                    say_goodbye(&mut held.lease).await;
+                }
+            } else if held.lease.broken {
+                say_goodbye(&mut held.lease).await;
+            }
+        }
+        self.transaction = Transaction::default();
+    }
+
+    pub fn pin(&mut self, shard: ShardId, reason: PinReason) {
+        if let Some(held) = self.find(shard) {
+            tracing::debug!(shard = shard.0, ?reason, "session pinned");
+            held.pinned.get_or_insert(reason);
+        }
+    }
+
+    /// Notes that a shard is written on.
+    ///
+    /// # Errors
+    /// 0A000 when the transaction writes on another shard already.
+    pub fn note_write(&mut self, shard: ShardId) -> Result<()> {
+        match self.transaction.writer {
+            Some(other) if other != shard => {
+                let name = |s: ShardId| self.database.config.shards.get(usize::from(s.0)).map_or("?", |s| s.name.as_str());
+                Err(Error::unsupported("a transaction that writes on several shards is not supported yet")
+                    .detail(format!("It has written on shard {} and would write on shard {}.", name(other), name(shard)))
+                    .hint("Commit between the writes, or keep a transaction to one shard key."))
+            }
+            _ => {
+                self.transaction.writer = Some(shard);
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends the transaction on every participant with `COMMIT` or `ROLLBACK`: the writer first, so that its answer is
+    /// the answer.
+    ///
+    /// # Errors
+    /// The writer's error (then the others are rolled back); 08006 or 08007 when it was lost.
+    pub async fn end(&mut self, commit: bool) -> Result<bool> {
+        let writer = self.transaction.writer;
+        self.held.sort_by_key(|h| (Some(h.shard) != writer, h.shard));
+        let mut committed = commit;
+        let mut failure: Option<Error> = None;
+        let schema_changed = self.transaction.schema_changed;
+        let mut first = true;
+        for held in &mut self.held {
+            if !held.joined {
+                continue;
+            }
+            held.joined = false;
+            let verb = if committed { "COMMIT" } else { "ROLLBACK" };
+            let answer = run_on(held, verb).await;
+            match answer {
+                Ok(answer) if committed && answer.tag != "COMMIT" => committed = false,
+                Ok(_) => {}
+                Err(error) => {
+                    held.lease.broken |= held.lease.status != Status::Idle;
+                    if committed && (first || schema_changed) {
+                        let error = if crate::error::codes::CONNECTION_FAILURE == error.code && Some(held.shard) == writer {
+                            Error::new(crate::error::codes::TRANSACTION_UNKNOWN, "the outcome of the transaction is unknown")
+                                .detail(error.to_string())
+                        } else {
+                            error
+                        };
+                        failure.get_or_insert(error);
+                        committed = false;
+                    }
+                }
+            }
+            first = false;
+        }
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(committed),
+        }
+    }
+
+    /// Forgets the transaction; `rolled_back`: settings made in it are not what the servers have now.
+    pub fn forget_transaction(&mut self, rolled_back: bool) {
+        if rolled_back && self.transaction.settings_changed {
+            for held in &mut self.held {
+                held.lease.applied.forget();
+            }
+        }
+        self.transaction = Transaction::default();
+    }
+
+    /// Shards that hold something open now.
+    pub fn participants(&self) -> impl Iterator<Item = ShardId> {
+        self.held.iter().filter(|h| h.joined || h.unsynced).map(|h| h.shard)
+    }
+}
+
+/// Runs a text of our own on a connection, in its pipeline if it is in one.
+pub async fn run_on(held: &mut Held, sql: &str) -> Result<Answer> {
+    if held.unsynced { held.lease.run_in_pipeline(sql).await } else { held.lease.run(sql).await }
+}
+
+/// Settings that differ, then BEGIN and savepoints. Settings go first and outside the transaction, so that its
+/// rollback does not undo them; they are waited for, so that nothing runs under wrong ones.
+async fn settle(held: &mut Held, transaction: &Transaction, variables: &Variables) -> Result<()> {
+    if let Some(difference) = variables.difference(&held.lease.applied) {
+        for sql in difference.statements() {
+            if let Err(error) = run_on(held, &sql).await {
+                held.lease.applied.forget();
+                return Err(error);
+            }
+        }
+        variables.note_applied(&mut held.lease.applied);
+    }
+    if transaction.is_block() && !held.joined {
+        let mut sql = begin_text(&transaction.modes);
+        for savepoint in &transaction.savepoints {
+            sql.push_str("; SAVEPOINT ");
+            sql.push_str(&quote_identifier(savepoint));
+        }
+        for statement in variables.local_statements() {
+            sql.push_str("; ");
+            sql.push_str(&statement);
+        }
+        if held.unsynced {
+            for statement in sql.split("; ") {
+                held.lease.run_in_pipeline(statement).await?;
+            }
+        } else {
+            held.lease.run(&sql).await?;
+        }
+        held.joined = true;
+    }
+    Ok(())
+}
+
+/// BEGIN with what the client asked for.
+pub fn begin_text(modes: &TransactionModes) -> String {
+    let mut text = "BEGIN".to_owned();
+    if let Some(isolation) = &modes.isolation {
+        text.push_str(" ISOLATION LEVEL ");
+        text.push_str(isolation);
+    }
+    match modes.read_only {
+        Some(true) => text.push_str(" READ ONLY"),
+        Some(false) => text.push_str(" READ WRITE"),
+        None => {}
+    }
+    match modes.deferrable {
+        Some(true) => text.push_str(" DEFERRABLE"),
+        Some(false) => text.push_str(" NOT DEFERRABLE"),
+        None => {}
+    }
+    text
+}
+
+pub fn quote_identifier(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// Everything that a session may have left on a connection.
+async fn reset(lease: &mut Lease) -> Result<()> {
+    lease.run("DISCARD ALL").await?;
+    lease.applied = crate::variables::Applied::default();
+    lease.statements.clear();
+    Ok(())
+}
+
+/// Terminate, so that the server does not log a lost connection.
+async fn say_goodbye(lease: &mut Lease) {
+    lease.io.write.clear();
+    crate::wire::frontend::put_empty(&mut lease.io.write, crate::wire::frontend::TERMINATE);
+    let _ = tokio::time::timeout(std::time::Duration::from_millis(100), lease.io.flush()).await;
+}

@@ -1,0 +1,87 @@
+//! Plans kept by normalised text, bounded by bytes and entries.
+
+use crate::limits;
+use crate::plan::Plan;
+use crate::sql::command::Command;
+use crate::value::Oid;
+use crate::wire::backend::Field;
+use lru::LruCache;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+
+/// A planned statement, with what servers have told about it.
+#[derive(Debug)]
+pub struct Planned {
+    /// The text that was planned. A plan whose literals were not read serves other texts of the same form too.
+    pub text: Arc<str>,
+    pub command: Command,
+    pub plan: Plan,
+    /// The statement's number: its name on servers.
+    pub number: u64,
+    /// The number of the shard text of a scattered statement.
+    pub scatter_number: u64,
+    /// Parameter types and row description of the client's text, as a server gave them.
+    pub description: OnceLock<Arc<Description>>,
+    /// Column types of the shard text.
+    pub shard_types: OnceLock<Arc<Vec<Oid>>>,
+    /// The plan holds for every text with the same normalised form.
+    pub template: bool,
+    /// Types of parameters that the client declared.
+    pub declared: Vec<Oid>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Description {
+    pub params: Vec<Oid>,
+    /// `None`: the statement gives no rows.
+    pub fields: Option<Vec<Field>>,
+}
+
+static NUMBERS: AtomicU64 = AtomicU64::new(1);
+
+/// A number that no other statement of this process has.
+pub fn next_number() -> u64 {
+    NUMBERS.fetch_add(1, Ordering::Relaxed)
+}
+
+#[derive(Debug)]
+pub struct PlanCache {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    plans: LruCache<Box<[u8]>, Arc<Planned>>,
+    bytes: usize,
+}
+
+/// What an entry costs beside its key and text: the plan's own parts, roughly.
+const ENTRY_BYTES: usize = 1_024;
+
+impl Default for PlanCache {
+    fn default() -> Self {
+        PlanCache { inner: Mutex::new(Inner { plans: LruCache::unbounded(), bytes: 0 }) }
+    }
+}
+
+impl PlanCache {
+    pub fn get(&self, key: &[u8]) -> Option<Arc<Planned>> {
+        self.inner.lock().ok()?.plans.get(key).map(Arc::clone)
+    }
+
+    pub fn put(&self, key: &[u8], planned: &Arc<Planned>) {
+        let Ok(mut inner) = self.inner.lock() else { return };
+        let cost = |key: &[u8], p: &Planned| key.len() + 2 * p.text.len() + ENTRY_BYTES;
+        inner.bytes += cost(key, planned);
+        if let Some(old) = inner.plans.put(key.into(), Arc::clone(planned)) {
+            inner.bytes -= cost(key, &old);
+        }
+        while inner.bytes > limits::PLAN_CACHE_BYTES || inner.plans.len() > limits::PLAN_CACHE_ENTRIES {
+            let Some((key, old)) = inner.plans.pop_lru() else { break };
+            inner.bytes -= cost(&key, &old);
+        }
+    }
+}

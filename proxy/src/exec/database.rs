@@ -1,0 +1,238 @@
+//! One database as it runs: pools by shard and user, and the catalog's current snapshot with its plan cache.
+
+use crate::catalog::Catalog;
+use crate::catalog::ShardId;
+use crate::catalog::schema::BUILTINS_QUERY;
+use crate::catalog::schema::QUERY;
+use crate::catalog::schema::ShardSchema;
+use crate::config;
+use crate::config::Login;
+use crate::control::Control;
+use crate::error::Error;
+use crate::error::Result;
+use crate::error::codes;
+use crate::exec::cache::PlanCache;
+use crate::limits;
+use crate::pool::Connector;
+use crate::pool::Pool;
+use crate::pool::PoolCounts;
+use arc_swap::ArcSwap;
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// A catalog and the plans made with it: one is never used with the other's successor.
+#[derive(Debug)]
+pub struct Snapshot {
+    pub catalog: Arc<Catalog>,
+    pub plans: PlanCache,
+}
+
+pub struct Database {
+    pub config: config::Database,
+    pub pool: config::Pool,
+    pools: Mutex<HashMap<(ShardId, String), Arc<Pool>>>,
+    snapshot: ArcSwap<Snapshot>,
+    control: Control,
+    reading: tokio::sync::Mutex<Reading>,
+    /// What a server reports at login, by user: good for clients that set nothing unusual.
+    greetings: Mutex<HashMap<String, Arc<BTreeMap<String, String>>>>,
+}
+
+/// What the last reading of the shards' catalogs brought.
+struct Reading {
+    at: Option<Instant>,
+    schemas: Vec<Option<ShardSchema>>,
+    builtins: Option<Arc<HashMap<String, crate::catalog::BuiltinFunction>>>,
+    /// The placement record agrees with the configuration.
+    placed: bool,
+}
+
+static VERSIONS: AtomicU64 = AtomicU64::new(1);
+
+impl Database {
+    /// Nothing is connected yet: [`Database::refresh`] reads the catalog.
+    ///
+    /// # Errors
+    /// A control login or certificate that cannot be used.
+    pub fn new(config: &config::Database, pool: &config::Pool) -> Result<Self> {
+        let schemas: Vec<Option<ShardSchema>> = config.shards.iter().map(|_| None).collect();
+        let (catalog, problems) = Catalog::build(config, &schemas, Arc::new(HashMap::new()), 0);
+        for problem in problems {
+            tracing::debug!(database = %config.name, problem);
+        }
+        Ok(Database {
+            config: config.clone(),
+            pool: pool.clone(),
+            pools: Mutex::new(HashMap::new()),
+            snapshot: ArcSwap::from_pointee(Snapshot { catalog: Arc::new(catalog), plans: PlanCache::default() }),
+            control: Control::new(config)?,
+            reading: tokio::sync::Mutex::new(Reading { at: None, schemas, builtins: None, placed: false }),
+            greetings: Mutex::new(HashMap::new()),
+        })
+    }
+
+    pub fn shards(&self) -> impl Iterator<Item = ShardId> {
+        (0..u16::try_from(self.config.shards.len()).unwrap_or(u16::MAX)).map(ShardId)
+    }
+
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// Reads the shards' catalogs again and puts a new snapshot in place. Shards that are away keep what they said
+    /// last.
+    ///
+    /// # Errors
+    /// A placement that would make rows unfindable.
+    pub async fn refresh(&self) -> Result<()> {
+        let asked = Instant::now();
+        let mut reading = self.reading.lock().await;
+        if reading.at.is_some_and(|at| at > asked) {
+            return Ok(()); // another session has read it since we asked
+        }
+        self.read(&mut reading).await
+    }
+
+    /// As `refresh`, but not more often than once in a while: for names that nobody knows.
+    pub async fn refresh_if_old(&self) -> Result<()> {
+        let mut reading = self.reading.lock().await;
+        if reading.at.is_some_and(|at| at.elapsed() < limits::CATALOG_REFRESH_PAUSE) {
+            return Ok(());
+        }
+        self.read(&mut reading).await
+    }
+
+    /// Tries again for shards that have not been read yet; true when nothing is missing.
+    pub async fn complete(&self) -> Result<bool> {
+        let mut reading = self.reading.lock().await;
+        if reading.placed && reading.schemas.iter().all(Option::is_some) {
+            return Ok(true);
+        }
+        self.read(&mut reading).await?;
+        Ok(reading.placed && reading.schemas.iter().all(Option::is_some))
+    }
+
+    async fn read(&self, reading: &mut Reading) -> Result<()> {
+        let started = Instant::now();
+        let answers = self.control.read_all(QUERY).await;
+        for ((slot, answer), shard) in reading.schemas.iter_mut().zip(answers).zip(&self.config.shards) {
+            match answer.and_then(|text| parse(&text)) {
+                Ok(schema) => *slot = Some(schema),
+                Err(error) => tracing::warn!(database = %self.config.name, shard = %shard.name, %error, "catalog not read"),
+            }
+        }
+        if reading.builtins.is_none() {
+            for shard in 0..self.config.shards.len() {
+                if let Ok(text) = self.control.text(shard, BUILTINS_QUERY).await {
+                    reading.builtins = Some(Arc::new(crate::catalog::schema::parse_builtins(&text).map_err(|e| {
+                        Error::internal(format!("catalog: {e}"))
+                    })?));
+                    break;
+                }
+            }
+        }
+        if !reading.placed && reading.schemas.iter().all(Option::is_some) {
+            self.control.check_placement(&self.config).await?;
+            reading.placed = true;
+        }
+        self.publish(&reading.schemas, reading.builtins.clone().unwrap_or_default());
+        reading.at = Some(started);
+        Ok(())
+    }
+
+    fn publish(&self, schemas: &[Option<ShardSchema>], builtins: Arc<HashMap<String, crate::catalog::BuiltinFunction>>) {
+        let version = VERSIONS.fetch_add(1, Ordering::Relaxed);
+        let (catalog, problems) = Catalog::build(&self.config, schemas, builtins, version);
+        for problem in problems {
+            tracing::warn!(database = %self.config.name, problem, "catalog");
+        }
+        self.snapshot.store(Arc::new(Snapshot { catalog: Arc::new(catalog), plans: PlanCache::default() }));
+    }
+
+    /// A snapshot of what a transaction sees that has changed the schema: the home shard's catalog read over its own
+    /// connection, the others' as they were.
+    pub async fn overlay(&self, home_text: &str) -> Result<Arc<Snapshot>> {
+        let reading = self.reading.lock().await;
+        let schema = parse(home_text)?;
+        // What runs on every shard has changed every shard in the same way.
+        let schemas: Vec<Option<ShardSchema>> = reading
+            .schemas
+            .iter()
+            .enumerate()
+            .map(|(i, old)| Some(schema.overlaid(if i == 0 { None } else { old.as_ref() })))
+            .collect();
+        let version = VERSIONS.fetch_add(1, Ordering::Relaxed);
+        let builtins = reading.builtins.clone().unwrap_or_default();
+        let (catalog, _) = Catalog::build(&self.config, &schemas, builtins, version);
+        Ok(Arc::new(Snapshot { catalog: Arc::new(catalog), plans: PlanCache::default() }))
+    }
+
+    /// The pool of one shard for one login.
+    ///
+    /// # Errors
+    /// A root certificate that cannot be read.
+    pub fn pool(&self, shard: ShardId, login: &Login) -> Result<Arc<Pool>> {
+        let mut pools = self.pools.lock().map_err(|_| Error::internal("pools are poisoned"))?;
+        let key = (shard, login.user.clone());
+        if let Some(pool) = pools.get(&key) {
+            return Ok(Arc::clone(pool));
+        }
+        let config = self
+            .config
+            .shards
+            .get(usize::from(shard.0))
+            .ok_or_else(|| Error::internal("no such shard"))?;
+        let connector = Connector::new(&config.name, &config.primary, login.clone(), self.pool.connect_timeout)?;
+        let pool = Arc::new(Pool::new(connector, &self.pool));
+        pools.insert(key, Arc::clone(&pool));
+        Ok(pool)
+    }
+
+    /// The login on the servers for a client's user: the one configured for it, else its own password, else the one in
+    /// the shard's URL.
+    ///
+    /// # Errors
+    /// 28000 when there is none to use.
+    pub fn login(&self, user: &config::User, shard: ShardId) -> Result<Login> {
+        if let Some(name) = &user.server_user {
+            return Ok(Login { user: name.clone(), password: user.server_password.clone() });
+        }
+        if let config::UserAuth::Password(password) = &user.auth {
+            return Ok(Login { user: user.name.clone(), password: Some(password.clone()) });
+        }
+        let endpoint = self.config.shards.get(usize::from(shard.0)).map(|s| &s.primary);
+        endpoint.and_then(|e| e.login.clone()).ok_or_else(|| {
+            Error::new(codes::INVALID_AUTHORIZATION, format!("no login on the servers for user \"{}\"", user.name))
+                .hint("Give server_user and server_password in its [[user]] entry, or a login in the shards' URLs.")
+        })
+    }
+
+    /// How the pools stand: (shard, user, counts).
+    pub fn pool_counts(&self) -> Vec<(String, String, PoolCounts)> {
+        let Ok(pools) = self.pools.lock() else { return Vec::new() };
+        pools.values().map(|p| (p.connector().shard().to_owned(), p.connector().user().to_owned(), p.counts())).collect()
+    }
+
+    pub fn greeting(&self, user: &str) -> Option<Arc<BTreeMap<String, String>>> {
+        self.greetings.lock().ok()?.get(user).cloned()
+    }
+
+    pub fn keep_greeting(&self, user: &str, parameters: &BTreeMap<String, String>) {
+        if let Ok(mut greetings) = self.greetings.lock() {
+            greetings.insert(user.to_owned(), Arc::new(parameters.clone()));
+        }
+    }
+}
+
+fn parse(text: &str) -> Result<ShardSchema> {
+    serde_json::from_str(text).map_err(|e| Error::internal(format!("the catalog of a shard could not be read: {e}")))
+}

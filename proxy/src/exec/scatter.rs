@@ -1,0 +1,394 @@
+//! The same statement on several shards, and one answer: all are started before any is waited for; rows flow through
+//! the merge, which says whose row it wants next, so that what it does not want yet stays in the shards' sockets.
+
+use crate::catalog::ShardId;
+use crate::error::Error;
+use crate::error::Result;
+use crate::exec::backends::Backends;
+use crate::exec::backends::Held;
+use crate::exec::cache::Description;
+use crate::exec::cache::Planned;
+use crate::exec::relay::Broken;
+use crate::limits;
+use crate::merge::Merge;
+use crate::merge::Want;
+use crate::net::Connection;
+use crate::plan::ScatterPlan;
+use crate::plan::ShardColumn;
+use crate::pool::ServerConnection;
+use crate::value::Oid;
+use crate::value::oid;
+use crate::variables::Variables;
+use crate::wire::backend;
+use crate::wire::frontend;
+use bytes::BufMut;
+use bytes::BytesMut;
+use std::sync::Arc;
+
+/// Values and formats of one execution.
+pub struct Execution<'a> {
+    pub planned: &'a Planned,
+    pub plan: &'a ScatterPlan,
+    pub shards: &'a [ShardId],
+    /// Parameter formats and values as in a Bind message, up to the result formats.
+    pub parameters: &'a [u8],
+    /// The format of each of the client's columns.
+    pub formats: &'a [i16],
+    pub limit: Option<u64>,
+    pub offset: u64,
+}
+
+/// Makes sure that a statement is prepared on a connection; true when a ParseComplete will come.
+pub fn prepare(server: &mut ServerConnection, number: u64, text: &[u8], types: &[Oid]) -> bool {
+    if server.statements.get(&number).is_some() {
+        return false;
+    }
+    frontend::put_parse(&mut server.io.write, statement_name(number).as_bytes(), text, types);
+    server.statements.put(number, ());
+    true
+}
+
+pub fn statement_name(number: u64) -> String {
+    format!("shardway_{number}")
+}
+
+/// Closes the least recently used statements above the bound; how many CloseComplete will come.
+pub fn evict(server: &mut ServerConnection) -> Vec<u64> {
+    let mut closed = Vec::new();
+    while server.statements.len() > limits::SERVER_STATEMENTS {
+        let Some((number, ())) = server.statements.pop_lru() else { break };
+        frontend::put_close_statement(&mut server.io.write, statement_name(number).as_bytes());
+        closed.push(number);
+    }
+    closed
+}
+
+/// Asks a server for a statement's parameter types and columns.
+///
+/// # Errors
+/// The server's error: the text is wrong, or a name in it is unknown.
+pub async fn describe(held: &mut Held, number: u64, text: &[u8], types: &[Oid]) -> Result<Description> {
+    let unsynced = held.unsynced;
+    let server: &mut ServerConnection = &mut held.lease;
+    server.broken = true;
+    prepare(server, number, text, types);
+    frontend::put_describe_statement(&mut server.io.write, statement_name(number).as_bytes());
+    frontend::put_empty(&mut server.io.write, if unsynced { frontend::FLUSH } else { frontend::SYNC });
+    let mut description = Description::default();
+    let mut failure = None;
+    let mut notices = BytesMut::new();
+    loop {
+        let (tag, body) = server.next(&mut notices).await?;
+        match tag {
+            backend::PARAMETER_DESCRIPTION => description.params = backend::parameter_description(&body)?,
+            backend::ROW_DESCRIPTION => {
+                description.fields = Some(backend::row_description(&body)?);
+                if unsynced {
+                    break;
+                }
+            }
+            backend::NO_DATA if unsynced => break,
+            backend::ERROR => {
+                server.statements.pop(&number);
+                failure = Some(backend::error(&body));
+                if unsynced {
+                    break;
+                }
+            }
+            backend::READY => {
+                server.note_ready(&body)?;
+                break;
+            }
+            _ => {}
+        }
+    }
+    match failure {
+        Some(error) => Err(error),
+        None => Ok(description),
+    }
+}
+
+/// The column types of the shard text, asked once.
+async fn shard_types(held: &mut Held, execution: &Execution<'_>, params: &[Oid]) -> Result<Arc<Vec<Oid>>> {
+    if let Some(types) = execution.planned.shard_types.get() {
+        return Ok(Arc::clone(types));
+    }
+    let text = execution.plan.sql.as_bytes();
+    let described = describe(held, execution.planned.scatter_number, text, params).await.map_err(without_position)?;
+    let types = Arc::new(described.fields.unwrap_or_default().iter().map(|f| f.type_oid).collect::<Vec<_>>());
+    Ok(Arc::clone(execution.planned.shard_types.get_or_init(|| types)))
+}
+
+/// An error in a text of ours: its position means nothing to the client.
+fn without_position(error: Error) -> Error {
+    let Some(raw) = &error.raw else { return error };
+    let mut out = BytesMut::new();
+    let mut reader = crate::wire::read::Reader::new(raw);
+    while let Ok(code) = reader.u8() {
+        let Ok(text) = (if code == 0 { Ok(&b""[..]) } else { reader.cstr() }) else { break };
+        if code == 0 {
+            break;
+        }
+        if !matches!(code, b'P' | b'p') {
+            out.put_u8(code);
+            out.put_slice(text);
+            out.put_u8(0);
+        }
+    }
+    out.put_u8(0);
+    Error { raw: Some(out.freeze()), position: None, ..error }
+}
+
+/// Runs a scattered SELECT; rows go to the client, whose RowDescription the caller has sent. The number of rows.
+///
+/// # Errors
+/// `Err(Broken)`: a lost peer. `Ok(Err)`: the statement failed; all shards are in step again.
+pub async fn run(
+    backends: &mut Backends,
+    client: &mut Connection,
+    variables: &Variables,
+    execution: &Execution<'_>,
+    description: &Description,
+) -> Result<Result<u64>, Broken> {
+    let mut merge = match start(backends, variables, execution, description).await {
+        Ok(merge) => merge,
+        // What was sent already is answered; it must not be taken for the answer to the next statement.
+        Err(error) => return finish(backends, execution.shards, Ok(Err(error))).await.map(|r| r.map(|()| 0)),
+    };
+    let outcome = drive(backends, client, execution.shards, &mut merge).await;
+    finish(backends, execution.shards, outcome).await.map(|r| r.map(|()| merge.rows()))
+}
+
+/// Sends to every shard what it has to run.
+async fn start(
+    backends: &mut Backends,
+    variables: &Variables,
+    execution: &Execution<'_>,
+    description: &Description,
+) -> Result<Merge> {
+    let fields = description.fields.as_deref().unwrap_or_default();
+    let client_types: Vec<Oid> = fields.iter().map(|f| f.type_oid).collect();
+    if client_types.iter().any(|&t| t >= oid::FIRST_USER) && backends.database.config.shards.len() > 1 {
+        return Err(Error::unsupported("a scattered statement that returns a user-defined type is not supported yet")
+            .detail("Its object identifier differs from shard to shard.")
+            .hint("Cast the column to text, or fix the shard key."));
+    }
+    // Every connection first: one that cannot be had must not leave others at work.
+    for &shard in execution.shards {
+        backends.acquire(shard, variables).await?;
+    }
+    let first = execution.shards.first().copied().ok_or_else(|| Error::internal("a scatter over no shards"))?;
+    let held = backends.find(first).ok_or_else(|| Error::internal("a lease is gone"))?;
+    let types = shard_types(held, execution, &description.params).await?;
+    let (columns, spec) = execution.plan.resolve(fields.len());
+    let merge = Merge::new(
+        &spec,
+        &types,
+        execution.formats,
+        &client_types,
+        execution.shards.len(),
+        execution.limit,
+        execution.offset,
+        backends.database.config.merge_bytes,
+    )?;
+    let mut tail = BytesMut::from(execution.parameters);
+    put_result_formats(&mut tail, &columns, execution.formats);
+    let name = statement_name(execution.planned.scatter_number);
+    for &shard in execution.shards {
+        let held = backends.find(shard).ok_or_else(|| Error::internal("a lease is gone"))?;
+        let unsynced = held.unsynced;
+        held.answering = true;
+        held.owes_ready = !unsynced;
+        let server: &mut ServerConnection = &mut held.lease;
+        server.broken = true;
+        prepare(server, execution.planned.scatter_number, execution.plan.sql.as_bytes(), &description.params);
+        evict(server);
+        let out = &mut server.io.write;
+        frontend::put_bind(out, b"", name.as_bytes(), &tail);
+        frontend::put_execute(out, b"", 0);
+        frontend::put_empty(out, if unsynced { frontend::FLUSH } else { frontend::SYNC });
+    }
+    for &shard in execution.shards {
+        if let Some(held) = backends.find(shard)
+            && let Err(e) = held.lease.io.flush().await
+        {
+            held.lease.dead = true;
+            return Err(held.lease.lost(&e));
+        }
+    }
+    Ok(merge)
+}
+
+/// Client columns in the client's format, hidden ones in binary.
+fn put_result_formats(out: &mut BytesMut, columns: &[ShardColumn], formats: &[i16]) {
+    out.put_u16(u16::try_from(columns.len()).unwrap_or(u16::MAX));
+    for column in columns {
+        out.put_i16(match column {
+            ShardColumn::Client(n) => formats.get(*n).copied().unwrap_or(0),
+            ShardColumn::Hidden => 1,
+        });
+    }
+}
+
+async fn drive(
+    backends: &mut Backends,
+    client: &mut Connection,
+    shards: &[ShardId],
+    merge: &mut Merge,
+) -> Result<Result<()>, Broken> {
+    let mut out = BytesMut::new();
+    while let Want::Input(input) = merge.wants() {
+        let Some(held) = shards.get(input).and_then(|&s| backends.find(s)) else {
+            return Ok(Err(Error::internal("the merge wants an input that is not there")));
+        };
+        let fed = feed(held, client, merge, input, &mut out);
+        let server: &mut ServerConnection = &mut held.lease;
+        match fed {
+            Ok(true) => {}
+            Ok(false) => {
+                if client.write.len() >= limits::WRITE_BURST_BYTES {
+                    client.flush().await.map_err(|_| Broken::Client)?;
+                }
+                if let Err(error) = wait(server, client).await? {
+                    return Ok(Err(error));
+                }
+            }
+            Err(error) => return Ok(Err(error)),
+        }
+        if client.write.len() >= limits::WRITE_BURST_BYTES {
+            client.flush().await.map_err(|_| Broken::Client)?;
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// Feeds frames of one input while the merge wants this input; false when bytes are missing.
+fn feed(
+    held: &mut Held,
+    client: &mut Connection,
+    merge: &mut Merge,
+    input: usize,
+    out: &mut BytesMut,
+) -> Result<bool> {
+    let server: &mut ServerConnection = &mut held.lease;
+    let mut buffer = std::mem::take(&mut server.io.read);
+    let mut at = 0;
+    let mut result = Ok(false);
+    loop {
+        if merge.wants() != Want::Input(input) || client.write.len() >= limits::WRITE_BURST_BYTES {
+            result = Ok(true);
+            break;
+        }
+        let rest = buffer.get(at..).unwrap_or_default();
+        let head = match crate::wire::head(rest, server.io.max_message) {
+            Ok(Some(head)) if rest.len() >= head.total => head,
+            Ok(_) => break,
+            Err(error) => {
+                result = Err(error);
+                break;
+            }
+        };
+        let body = rest.get(crate::wire::HEAD..head.total).unwrap_or_default();
+        at += head.total;
+        if matches!(head.tag, backend::COMMAND_COMPLETE | backend::ERROR) {
+            held.answering = false;
+        }
+        let step = match head.tag {
+            backend::DATA_ROW => merge.row(input, body, &mut client.write),
+            backend::COMMAND_COMPLETE | backend::EMPTY_QUERY => merge.end(input, &mut client.write),
+            backend::ERROR => Err(without_position(backend::error(body))),
+            backend::PARAMETER_STATUS => {
+                server.note_parameter(body);
+                Ok(())
+            }
+            backend::NOTICE => {
+                frontend::frame(out, backend::NOTICE, |b| b.put_slice(body));
+                client.write.extend_from_slice(out);
+                out.clear();
+                Ok(())
+            }
+            backend::READY => Err(Error::internal("a shard ended its answer early")),
+            _ => Ok(()),
+        };
+        if let Err(error) = step {
+            result = Err(error);
+            break;
+        }
+    }
+    let _ = buffer.split_to(at.min(buffer.len()));
+    server.io.read = buffer;
+    result
+}
+
+async fn wait(server: &mut ServerConnection, client: &mut Connection) -> Result<Result<()>, Broken> {
+    loop {
+        let watch = client.read.len() < limits::READ_BURST_BYTES;
+        tokio::select! {
+            biased;
+            got = server.io.exchange() => {
+                return Ok(match got {
+                    Ok(_) => Ok(()),
+                    Err(e) => {
+                        server.dead = true;
+                        Err(server.lost(&e))
+                    }
+                });
+            }
+            got = client.fill(), if watch => {
+                if !matches!(got, Ok(n) if n > 0) {
+                    return Err(Broken::Client);
+                }
+            }
+        }
+    }
+}
+
+/// Brings every shard's connection back in step: what is left of its answer is read and thrown away; after an error
+/// the others are cancelled first.
+async fn finish(backends: &mut Backends, shards: &[ShardId], outcome: Result<Result<()>, Broken>) -> Result<Result<()>, Broken> {
+    if !matches!(outcome, Ok(Ok(()))) {
+        backends.cancel.cancel().await;
+    }
+    let mut outcome = outcome?;
+    for &shard in shards {
+        let Some(held) = backends.find(shard) else { continue };
+        if let Err(error) = drain(held).await
+            && outcome.is_ok()
+        {
+            outcome = Err(error);
+        }
+    }
+    Ok(outcome)
+}
+
+/// Reads to the end of one shard's answer: ReadyForQuery after a Sync, else CommandComplete or an error.
+async fn drain(held: &mut Held) -> Result<()> {
+    let mut notices = BytesMut::new();
+    let mut failure = None;
+    while held.answering || (!held.unsynced && held.owes_ready) {
+        let (tag, body) = match held.lease.next(&mut notices).await {
+            Ok(frame) => frame,
+            Err(error) => {
+                held.lease.dead = true;
+                return Err(error);
+            }
+        };
+        match tag {
+            backend::ERROR => {
+                held.answering = false;
+                failure = Some(backend::error(&body));
+            }
+            backend::COMMAND_COMPLETE => held.answering = false,
+            backend::READY => {
+                held.lease.note_ready(&body)?;
+                held.answering = false;
+                held.owes_ready = false;
+            }
+            _ => {}
+        }
+    }
+    match failure {
+        Some(error) => Err(without_position(error)),
+        None => Ok(()),
+    }
+}

@@ -1,1 +1,0 @@
-//! Server connections, pools, leases, cancel.

@@ -1,0 +1,68 @@
+//! Cancelling what a client runs, and nothing else.
+//!
+//! A server connection at work for a client stands in the client's slot. A cancel request holds the slot's lock until
+//! the server has taken it; a connection leaves the slot, under the same lock, before it goes back to its pool. So a
+//! cancel can never reach the next client's statement.
+
+use crate::limits;
+use crate::net::Stream;
+use crate::wire::startup::CANCEL_REQUEST;
+use bytes::BufMut;
+use bytes::BytesMut;
+use std::sync::Arc;
+use tokio::io::AsyncReadExt;
+use tokio::io::AsyncWriteExt;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+/// Where and with which key a server connection's statement is cancelled.
+#[derive(Clone, Debug)]
+pub struct CancelTarget {
+    pub connector: super::Connector,
+    pub pid: i32,
+    pub secret: Vec<u8>,
+}
+
+/// The server connections at work for one client.
+#[derive(Clone, Debug, Default)]
+pub struct CancelSlot(Arc<Mutex<Vec<Arc<CancelTarget>>>>);
+
+impl CancelSlot {
+    pub async fn enter(&self, target: Arc<CancelTarget>) {
+        self.0.lock().await.push(target);
+    }
+
+    /// Waits while a cancel is on its way.
+    pub async fn leave(&self, target: &Arc<CancelTarget>) {
+        self.0.lock().await.retain(|t| !Arc::ptr_eq(t, target));
+    }
+
+    /// Asks every server at work for this client to cancel, and waits until each has taken it.
+    pub async fn cancel(&self) {
+        let targets = self.0.lock().await;
+        let all = targets.iter().map(|target| async move {
+            match timeout(limits::CANCEL_TIMEOUT, send(target)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::warn!(%error, "cancel request failed"),
+                Err(_) => tracing::warn!("cancel request timed out"),
+            }
+        });
+        futures::future::join_all(all).await;
+    }
+}
+
+async fn send(target: &CancelTarget) -> Result<(), crate::error::Error> {
+    let mut stream: Stream = target.connector.open().await?;
+    let mut packet = BytesMut::new();
+    packet.put_u32(u32::try_from(12 + target.secret.len()).unwrap_or(u32::MAX));
+    packet.put_u32(CANCEL_REQUEST);
+    packet.put_i32(target.pid);
+    packet.put_slice(&target.secret);
+    let lost = |e: std::io::Error| crate::net::lost("cancel request", &e);
+    stream.write_all(&packet).await.map_err(lost)?;
+    stream.flush().await.map_err(lost)?;
+    // The server closes the connection once the signal has been sent.
+    let mut rest = [0u8; 16];
+    while matches!(stream.read(&mut rest).await, Ok(n) if n > 0) {}
+    Ok(())
+}

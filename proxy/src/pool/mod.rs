@@ -1,0 +1,15 @@
+//! Server connections, pools of them, leases, and cancelling what runs on them.
+
+mod cancel;
+mod connect;
+mod lease;
+mod server;
+
+pub use cancel::CancelSlot;
+pub use cancel::CancelTarget;
+pub use connect::Connector;
+pub use lease::Lease;
+pub use lease::Pool;
+pub use lease::PoolCounts;
+pub use server::Answer;
+pub use server::ServerConnection;

@@ -1,0 +1,181 @@
+//! One connection to one PostgreSQL, logged in.
+
+use crate::error::Error;
+use crate::error::Result;
+use crate::net::Connection;
+use crate::net::lost;
+use crate::pool::CancelTarget;
+use crate::variables::Applied;
+use crate::wire::Status;
+use crate::wire::backend;
+use crate::wire::frontend;
+use bytes::BytesMut;
+use lru::LruCache;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A server connection. `broken` is true from the first byte that is sent until ReadyForQuery says idle and nothing is
+/// owed, so that dropping it at any point is safe: the pool closes what is broken.
+#[derive(Debug)]
+pub struct ServerConnection {
+    pub io: Connection,
+    pub cancel: Arc<CancelTarget>,
+    /// What sessions have set on it.
+    pub applied: Applied,
+    /// Statements that are prepared on it, by number; the name is `shardway_<number>`.
+    pub statements: LruCache<u64, ()>,
+    pub status: Status,
+    pub broken: bool,
+    /// It was lost, or what it owes cannot be told: it is never used again.
+    pub dead: bool,
+    /// What the server reported last of each parameter.
+    pub parameters: BTreeMap<String, String>,
+    /// Reported parameters that changed since the session looked.
+    pub changed: Vec<String>,
+}
+
+/// What an exchange of our own brought.
+#[derive(Debug, Default)]
+pub struct Answer {
+    /// Text or binary values as the server sent them, row by row.
+    pub rows: Vec<Vec<Option<Vec<u8>>>>,
+    pub tag: String,
+}
+
+impl ServerConnection {
+    pub fn new(io: Connection, cancel: CancelTarget, parameters: BTreeMap<String, String>) -> Self {
+        ServerConnection {
+            io,
+            cancel: Arc::new(cancel),
+            applied: Applied::default(),
+            // Bounded by hand: what is evicted must be closed on the server too.
+            statements: LruCache::unbounded(),
+            status: Status::Idle,
+            broken: false,
+            dead: false,
+            parameters,
+            changed: Vec::new(),
+        }
+    }
+
+    /// The server's address, for messages.
+    pub fn place(&self) -> String {
+        self.cancel.connector.to_string()
+    }
+
+    pub fn lost(&self, error: &std::io::Error) -> Error {
+        lost(&format!("connection to {} lost", self.place()), error)
+    }
+
+    /// Notes an asynchronous ParameterStatus.
+    pub fn note_parameter(&mut self, body: &[u8]) {
+        if let Ok((name, value)) = backend::parameter_status(body) {
+            let name = String::from_utf8_lossy(name).into_owned();
+            let value = String::from_utf8_lossy(value).into_owned();
+            if self.parameters.insert(name.clone(), value.clone()) != Some(value) {
+                self.changed.push(name);
+            }
+        }
+    }
+
+    pub fn note_ready(&mut self, body: &[u8]) -> Result<Status> {
+        self.status = backend::ready_status(body)?;
+        self.broken = self.status != Status::Idle;
+        Ok(self.status)
+    }
+
+    /// Waits for the next frame that is no asynchronous one; notices are handed to `notices`.
+    ///
+    /// # Errors
+    /// 08006 when the server is gone.
+    pub async fn next(&mut self, notices: &mut BytesMut) -> Result<(u8, BytesMut)> {
+        loop {
+            if let Some((tag, body)) = self.io.cut()? {
+                match tag {
+                    backend::PARAMETER_STATUS => self.note_parameter(&body),
+                    backend::NOTICE | backend::NOTIFICATION => {
+                        frontend::frame(notices, tag, |b| b.extend_from_slice(&body));
+                    }
+                    _ => return Ok((tag, body)),
+                }
+                continue;
+            }
+            match self.io.exchange().await {
+                Ok(_) => {}
+                Err(e) => {
+                    self.dead = true;
+                    return Err(self.lost(&e));
+                }
+            }
+        }
+    }
+
+    /// Runs a text of our own as a simple Query and gives the rows of its last statement.
+    ///
+    /// # Errors
+    /// The first error that the server reports, after ReadyForQuery; 08006 when it is gone.
+    pub async fn run(&mut self, sql: &str) -> Result<Answer> {
+        self.broken = true;
+        frontend::put_query(&mut self.io.write, sql.as_bytes());
+        self.answer(backend::READY).await
+    }
+
+    /// Runs a statement of our own inside an extended pipeline that must go on: unnamed statement, Flush, no Sync.
+    ///
+    /// # Errors
+    /// The server's error; it then skips to the next Sync.
+    pub async fn run_in_pipeline(&mut self, sql: &str) -> Result<Answer> {
+        self.broken = true;
+        let out = &mut self.io.write;
+        frontend::put_parse(out, b"", sql.as_bytes(), &[]);
+        frontend::put_bind(out, b"", b"", frontend::NO_PARAMETERS);
+        frontend::put_execute(out, b"", 0);
+        frontend::put_empty(out, frontend::FLUSH);
+        self.answer(backend::COMMAND_COMPLETE).await
+    }
+
+    /// Reads up to a message of type `last` (or an error, when `last` is not ReadyForQuery).
+    pub async fn answer(&mut self, last: u8) -> Result<Answer> {
+        let mut answer = Answer::default();
+        let mut failure = None;
+        let mut notices = BytesMut::new();
+        loop {
+            let (tag, body) = self.next(&mut notices).await?;
+            match tag {
+                backend::ROW_DESCRIPTION => answer.rows.clear(),
+                backend::DATA_ROW => {
+                    let row = crate::wire::read::row_values(&body)?;
+                    answer.rows.push(row.into_iter().map(|v| v.map(<[u8]>::to_vec)).collect());
+                }
+                backend::COMMAND_COMPLETE => {
+                    answer.tag = String::from_utf8_lossy(&body).trim_end_matches('\0').to_owned();
+                }
+                backend::ERROR => {
+                    failure.get_or_insert(backend::error(&body));
+                    if last != backend::READY {
+                        break;
+                    }
+                }
+                backend::READY => {
+                    self.note_ready(&body)?;
+                }
+                _ => {}
+            }
+            if tag == last {
+                break;
+            }
+        }
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(answer),
+        }
+    }
+}
+
+impl Answer {
+    /// The first column of the first row as text.
+    pub fn text(&self) -> Option<String> {
+        let value = self.rows.first()?.first()?.as_ref()?;
+        Some(String::from_utf8_lossy(value).into_owned())
+    }
+}

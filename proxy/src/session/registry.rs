@@ -1,0 +1,95 @@
+//! What all sessions share: the configuration in force, the databases, and who is connected.
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::error::Result;
+use crate::error::codes;
+use crate::exec::database::Database;
+use crate::pool::CancelSlot;
+use arc_swap::ArcSwap;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
+use tokio::sync::watch;
+
+/// The configuration in force and what was built from it; replaced as a whole by a reload.
+pub struct State {
+    pub config: Config,
+    pub databases: HashMap<String, Arc<Database>>,
+    pub tls: Option<Arc<rustls::ServerConfig>>,
+}
+
+/// Shared by all sessions.
+pub struct Shared {
+    pub state: ArcSwap<State>,
+    pub registry: Registry,
+    /// True once the proxy drains: idle sessions end, busy ones end after their transaction.
+    pub draining: watch::Sender<bool>,
+}
+
+impl Shared {
+    pub fn new(state: State) -> Self {
+        Shared { state: ArcSwap::from_pointee(state), registry: Registry::default(), draining: watch::Sender::new(false) }
+    }
+}
+
+/// Who is connected, by process number: for cancel requests and for counting.
+#[derive(Default)]
+pub struct Registry {
+    sessions: Mutex<HashMap<i32, Entry>>,
+    clients: AtomicUsize,
+}
+
+struct Entry {
+    secret: Vec<u8>,
+    cancel: CancelSlot,
+}
+
+impl Registry {
+    /// Takes a session in: its number and secret, of `secret_bytes` bytes.
+    ///
+    /// # Errors
+    /// The system gives no random bytes.
+    pub fn enter(&self, cancel: &CancelSlot, secret_bytes: usize) -> Result<(i32, Vec<u8>)> {
+        let mut sessions = self.sessions.lock().map_err(|_| Error::internal("the registry is poisoned"))?;
+        loop {
+            let mut bytes = vec![0u8; 4 + secret_bytes];
+            getrandom::fill(&mut bytes)
+                .map_err(|e| Error::fatal(codes::INTERNAL, format!("no random bytes for a cancel key: {e}")))?;
+            let secret = bytes.split_off(4);
+            let number = bytes.first_chunk::<4>().map_or(0, |b| i32::from_be_bytes(*b)) & 0x7fff_ffff;
+            if number > 0 && !sessions.contains_key(&number) {
+                sessions.insert(number, Entry { secret: secret.clone(), cancel: cancel.clone() });
+                return Ok((number, secret));
+            }
+        }
+    }
+
+    pub fn leave(&self, number: i32) {
+        if let Ok(mut sessions) = self.sessions.lock() {
+            sessions.remove(&number);
+        }
+    }
+
+    /// The slot to cancel, if number and secret are those of a session.
+    pub fn find(&self, number: i32, secret: &[u8]) -> Option<CancelSlot> {
+        let sessions = self.sessions.lock().ok()?;
+        let entry = sessions.get(&number)?;
+        bool::from(subtle::ConstantTimeEq::ct_eq(entry.secret.as_slice(), secret)).then(|| entry.cancel.clone())
+    }
+
+    /// Counts a client in; `None` when there are too many already.
+    pub fn admit(&self, max: usize) -> bool {
+        self.clients.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| (n < max).then_some(n + 1)).is_ok()
+    }
+
+    pub fn dismiss(&self) {
+        self.clients.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    pub fn clients(&self) -> usize {
+        self.clients.load(Ordering::Acquire)
+    }
+}
