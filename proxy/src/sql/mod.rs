@@ -17,6 +17,7 @@
 pub mod clauses;
 pub mod command;
 pub mod lexer;
+pub mod literal;
 pub mod normalize;
 pub mod parse;
 mod scanner;

@@ -147,11 +147,6 @@ impl<'a> Scanner<'a> {
         self.lexeme()
     }
 
-    /// The byte offset that is looked at next.
-    pub(crate) fn position(&self) -> usize {
-        self.at
-    }
-
     /// Steps over white space and comments.
     pub(crate) fn gap(&mut self) -> Result<Gap, Fault> {
         let mut gap = Gap::None;
