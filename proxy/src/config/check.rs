@@ -51,12 +51,18 @@ impl Checker<'_> {
 
     /// A value that must be there; its absence is told at the table.
     pub fn required<'v, T>(&self, table: &Place, key: &str, value: &'v Option<At<T>>) -> Option<&'v At<T>> {
-        let place = table.child(key);
-        // A value of the wrong type is absent too, and told already.
-        if value.is_none() && !self.mistakes.told(&place) {
-            self.add(&place, "missing");
+        if value.is_none() {
+            self.missing(table, key, "missing");
         }
         value.as_ref()
+    }
+
+    /// Tells that something is not in a table. A value of the wrong type is absent too, but told already.
+    pub fn missing(&self, table: &Place, key: &str, message: impl Into<String>) {
+        let place = table.child(key);
+        if !self.mistakes.told(&place) {
+            self.add(&place, message);
+        }
     }
 
     /// A value converted, or its mistake told.
@@ -148,13 +154,13 @@ impl Checker<'_> {
 pub fn config(checker: &Checker<'_>, file: &ConfigFile) -> Option<Config> {
     let top = Place { line: 1, key: String::new() };
     if file.listen.is_none() {
-        checker.add(&top.child("listen"), "missing: expected [listen] with address = \"IP:PORT\"");
+        checker.missing(&top, "listen", "missing: expected [listen] with address = \"IP:PORT\"");
     }
     if file.databases.is_empty() {
-        checker.add(&top.child("database"), "missing: expected at least one [database.NAME] with its shards");
+        checker.missing(&top, "database", "missing: expected at least one [database.NAME] with its shards");
     }
     if file.users.is_empty() {
-        checker.add(&top.child("user"), "missing: expected at least one [[user]], or nobody can log in");
+        checker.missing(&top, "user", "missing: expected at least one [[user]], or nobody can log in");
     }
     checker.unique("user", file.users.iter().filter_map(|user| user.name.as_ref()));
     let listen = file.listen.as_ref().and_then(|section| listen(checker, section));
@@ -189,7 +195,8 @@ fn listen(checker: &Checker<'_>, file: &ListenFile) -> Option<Listen> {
 
 fn socket(checker: &Checker<'_>, at: &At<String>) -> Option<SocketAddr> {
     checker.take(at, |text| {
-        text.parse().map_err(|_| format!("expected IP:PORT, such as \"127.0.0.1:6432\" or \"[::]:6432\", not \"{text}\""))
+        text.parse()
+            .map_err(|_| format!("expected IP:PORT, such as \"127.0.0.1:6432\" or \"[::]:6432\", not \"{text}\""))
     })
 }
 
@@ -263,7 +270,7 @@ fn user_auth(checker: &Checker<'_>, file: &UserFile) -> Option<UserAuth> {
         (None, None) if file.auth.is_some() => None,
         (_, None) => {
             let expected = "a password, a SCRAM-SHA-256 verifier, \"env:NAME\", \"file:PATH\", or auth = \"trust\"";
-            checker.add(&file.place.child("password"), format!("missing: expected {expected}"));
+            checker.missing(&file.place, "password", format!("missing: expected {expected}"));
             None
         }
     }
@@ -281,7 +288,9 @@ fn password(text: String) -> Result<UserAuth, String> {
     }
     let md5 = text.strip_prefix("md5").is_some_and(|hex| hex.len() == 32 && hex.bytes().all(|b| b.is_ascii_hexdigit()));
     if md5 {
-        return Err("an md5 hash cannot serve SCRAM-SHA-256: expected the password or a SCRAM-SHA-256 verifier".to_owned());
+        return Err(
+            "an md5 hash cannot serve SCRAM-SHA-256: expected the password or a SCRAM-SHA-256 verifier".to_owned()
+        );
     }
     Ok(UserAuth::Password(Secret(text)))
 }

@@ -120,8 +120,12 @@ fn control_login(checker: &Checker<'_>, at: &At<String>) -> Option<Login> {
 
 fn shards(checker: &Checker<'_>, file: &DatabaseFile) -> Vec<Shard> {
     if file.shards.is_empty() {
-        let place = file.place.child("shard");
-        checker.add(&place, format!("missing: expected at least one [[{}]] with name and primary", place.key));
+        let key = file.place.child("shard").key;
+        checker.missing(
+            &file.place,
+            "shard",
+            format!("missing: expected at least one [[{key}]] with name and primary"),
+        );
     }
     if let Some(over) = file.shards.get(MAX_SHARDS) {
         checker.add(&over.place, format!("a database has at most {MAX_SHARDS} shards"));
@@ -250,7 +254,8 @@ fn column_rules(checker: &Checker<'_>, names: &Names<'_>, files: &[ColumnRuleFil
         if let Some((at, map)) = map
             && names.key_lengths.get(map).is_some_and(|length| *length > 1)
         {
-            checker.add(&at.place, format!("the key of shard map \"{}\" has several columns, a rule names one", at.value));
+            checker
+                .add(&at.place, format!("the key of shard map \"{}\" has several columns, a rule names one", at.value));
         }
         rules.extend(column.zip(map.map(|(_, map)| map)));
     }
@@ -266,7 +271,9 @@ fn function(checker: &Checker<'_>, names: &Names<'_>, file: &FunctionFile) -> Op
         Some(Where::Key) => by_key(checker, names, file),
         other => {
             for place in [file.argument.as_ref().map(|at| &at.place), file.shard_map.as_ref().map(|at| &at.place)] {
-                place.into_iter().for_each(|place| checker.add(place, "only a function with runs_on = \"key\" has this"));
+                place
+                    .into_iter()
+                    .for_each(|place| checker.add(place, "only a function with runs_on = \"key\" has this"));
             }
             other.map(|other| if matches!(other, Where::Any) { RunsOn::Any } else { RunsOn::Home })
         }
@@ -291,7 +298,8 @@ fn by_key(checker: &Checker<'_>, names: &Names<'_>, file: &FunctionFile) -> Opti
     if let (Some(at), Some(map)) = (map_at, map)
         && names.key_lengths.get(map).is_some_and(|length| *length > 1)
     {
-        checker.add(&at.place, format!("the key of shard map \"{}\" has several columns, a function names one", at.value));
+        checker
+            .add(&at.place, format!("the key of shard map \"{}\" has several columns, a function names one", at.value));
     }
     let position = checker.integer(&file.argument, 1, 100, 1);
     argument_at?;

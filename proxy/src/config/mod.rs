@@ -1,16 +1,16 @@
 //! Text → `ConfigFile` (as written) → [`Config`] (as used); all mistakes at once, with file, line and key.
 
-pub mod mistake;
-pub mod name;
-pub mod placement;
-pub mod units;
-pub mod url;
-pub mod written;
 mod check;
 mod databases;
 mod literal;
+pub mod mistake;
+pub mod name;
+pub mod placement;
 mod reader;
 mod shard_maps;
+pub mod units;
+pub mod url;
+pub mod written;
 
 use crate::config::check::Checker;
 use crate::config::mistake::Mistake;
@@ -216,7 +216,10 @@ pub enum MapFunction {
     Hash(Vec<usize>),
     /// Ordered and non-overlapping: ([from, to), shard).
     Range(Vec<(Option<Vec<Datum>>, Option<Vec<Datum>>, usize)>),
-    List { values: Vec<(Vec<Datum>, usize)>, default: Option<usize> },
+    List {
+        values: Vec<(Vec<Datum>, usize)>,
+        default: Option<usize>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -248,5 +251,11 @@ pub enum RunsOn {
     Any,
     Home,
     /// By a shard key: the position of the argument (from 0) and of the map.
-    Key { argument: usize, map: usize },
+    Key {
+        argument: usize,
+        map: usize,
+    },
 }
+
+#[cfg(test)]
+mod tests;

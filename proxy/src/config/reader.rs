@@ -46,8 +46,7 @@ impl<'a> Section<'a> {
         for (key, _) in self.table.iter() {
             let name: &str = key.get_ref();
             if !known.contains(&name) {
-                let place =
-                    Place { line: self.mistakes.line(key.span().start), key: join(&self.place.key, name) };
+                let place = Place { line: self.mistakes.line(key.span().start), key: join(&self.place.key, name) };
                 self.mistakes.add(&place, format!("unknown key; {}", choices_text(name, &known)));
             }
         }
@@ -133,7 +132,8 @@ impl<'a> Section<'a> {
         let Some(array) = value.as_array() else {
             return self.wrong(&place, expected, value);
         };
-        let elements = array.iter().enumerate().map(|(i, element)| (self.element_place(&place, i, element), element.get_ref()));
+        let elements =
+            array.iter().enumerate().map(|(i, element)| (self.element_place(&place, i, element), element.get_ref()));
         Some((place.clone(), elements.collect()))
     }
 

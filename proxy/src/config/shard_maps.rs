@@ -87,7 +87,8 @@ fn foreign_keys(checker: &Checker<'_>, file: &MapFile, function: Function) {
 fn key_types(checker: &Checker<'_>, file: &MapFile) -> Option<Vec<KeyType>> {
     let at = checker.required(&file.place, "key", &file.key)?;
     if at.value.is_empty() || at.value.len() > MAX_KEY_COLUMNS {
-        checker.add(&at.place, format!("expected the types of 1 to {MAX_KEY_COLUMNS} key columns, such as [\"bigint\"]"));
+        checker
+            .add(&at.place, format!("expected the types of 1 to {MAX_KEY_COLUMNS} key columns, such as [\"bigint\"]"));
         return None;
     }
     let types: Vec<Option<KeyType>> =
@@ -106,11 +107,12 @@ fn hash(checker: &Checker<'_>, names: &Names<'_>, file: &MapFile) -> Option<MapF
         return even_placement(checker, names, file, buckets).map(MapFunction::Hash);
     }
     let mut placement: Vec<Option<usize>> = vec![None; buckets];
+    let mut all_read = true;
     for part in &file.placement {
-        place_buckets(checker, names, part, &mut placement);
+        all_read &= place_buckets(checker, names, part, &mut placement);
     }
     let holes = holes(&placement);
-    if !holes.is_empty() && file.placement.iter().all(|part| !checker.mistakes.told(&part.place.child("buckets"))) {
+    if all_read && !holes.is_empty() {
         checker.add(&file.place.child("placement"), format!("these buckets have no shard: {holes}"));
     }
     placement.into_iter().collect::<Option<Vec<usize>>>().map(MapFunction::Hash)
@@ -127,20 +129,27 @@ fn even_placement(checker: &Checker<'_>, names: &Names<'_>, file: &MapFile, buck
     Some((0..buckets).map(|bucket| bucket * shards / buckets).collect())
 }
 
-fn place_buckets(checker: &Checker<'_>, names: &Names<'_>, part: &PlacementFile, placement: &mut [Option<usize>]) {
+/// Whether the part's buckets could be read.
+fn place_buckets(
+    checker: &Checker<'_>,
+    names: &Names<'_>,
+    part: &PlacementFile,
+    placement: &mut [Option<usize>],
+) -> bool {
     let shard = checker.required(&part.place, "shard", &part.shard).and_then(|at| names.shard(checker, at));
-    let Some(at) = checker.required(&part.place, "buckets", &part.buckets) else { return };
+    let Some(at) = checker.required(&part.place, "buckets", &part.buckets) else { return false };
     let last = placement.len().saturating_sub(1);
     let Some((from, to)) = bucket_range(&at.value).filter(|(from, to)| from <= to && *to <= last) else {
         checker.add(&at.place, format!("expected \"FIRST-LAST\" or one bucket, within 0-{last}, not \"{}\"", at.value));
-        return;
+        return false;
     };
-    let Some(slots) = placement.get_mut(from..=to) else { return };
+    let Some(slots) = placement.get_mut(from..=to) else { return false };
     if slots.iter().any(Option::is_some) {
         checker.add(&at.place, format!("some of the buckets {} have a shard already", at.value));
     }
     // A wrong shard was told; its buckets are no holes.
     slots.fill(Some(shard.unwrap_or(0)));
+    true
 }
 
 fn bucket_range(text: &str) -> Option<(usize, usize)> {
@@ -163,7 +172,7 @@ fn holes(placement: &[Option<usize>]) -> String {
 
 fn range(checker: &Checker<'_>, names: &Names<'_>, key: &[KeyType], file: &MapFile) -> Option<MapFunction> {
     if file.ranges.is_empty() {
-        checker.add(&file.place.child("ranges"), "missing: expected ranges = [ { from = …, to = …, shard = … }, … ]");
+        checker.missing(&file.place, "ranges", "missing: expected ranges = [ { from = …, to = …, shard = … }, … ]");
     }
     let read: Vec<_> = file.ranges.iter().map(|part| Some((part, range_part(checker, names, key, part)?))).collect();
     let mut parts = read.into_iter().collect::<Option<Vec<_>>>()?;
@@ -203,7 +212,7 @@ fn bound(checker: &Checker<'_>, key: &[KeyType], value: &Option<At<Vec<Literal>>
 
 fn list(checker: &Checker<'_>, names: &Names<'_>, key: &[KeyType], file: &MapFile) -> Option<MapFunction> {
     if file.lists.is_empty() {
-        checker.add(&file.place.child("lists"), "missing: expected lists = [ { values = [ … ], shard = … }, … ]");
+        checker.missing(&file.place, "lists", "missing: expected lists = [ { values = [ … ], shard = … }, … ]");
     }
     let mut seen: HashMap<Vec<Datum>, Place> = HashMap::new();
     let mut values = Vec::new();
@@ -260,8 +269,10 @@ fn key_value(checker: &Checker<'_>, key: &[KeyType], at: &At<Vec<Literal>>) -> O
 }
 
 fn shown(literals: &[Literal]) -> String {
-    let texts: Vec<String> =
-        literals.iter().map(|one| if one.is_integer { one.text.clone() } else { format!("\"{}\"", one.text) }).collect();
+    let texts: Vec<String> = literals
+        .iter()
+        .map(|one| if one.is_integer { one.text.clone() } else { format!("\"{}\"", one.text) })
+        .collect();
     match texts.as_slice() {
         [one] => one.clone(),
         _ => format!("[{}]", texts.join(", ")),

@@ -287,8 +287,7 @@ fn shard_map(section: Section<'_>) -> MapFile {
 }
 
 fn placement(section: Section<'_>) -> PlacementFile {
-    let file =
-        PlacementFile { place: section.place(), buckets: section.text("buckets"), shard: section.text("shard") };
+    let file = PlacementFile { place: section.place(), buckets: section.text("buckets"), shard: section.text("shard") };
     section.finish();
     file
 }
@@ -335,11 +334,8 @@ fn table(section: Section<'_>) -> TableFile {
 }
 
 fn column_rule(section: Section<'_>) -> ColumnRuleFile {
-    let file = ColumnRuleFile {
-        place: section.place(),
-        column: section.text("column"),
-        shard_map: section.text("shard_map"),
-    };
+    let file =
+        ColumnRuleFile { place: section.place(), column: section.text("column"), shard_map: section.text("shard_map") };
     section.finish();
     file
 }
