@@ -115,6 +115,11 @@ impl Error {
         Error::fatal(codes::PROTOCOL_VIOLATION, message)
     }
 
+    /// A message that is well formed but does not fit: the session goes on.
+    pub fn protocol_error(message: impl Into<Cow<'static, str>>) -> Self {
+        Error::new(codes::PROTOCOL_VIOLATION, message)
+    }
+
     pub fn internal(message: impl Into<Cow<'static, str>>) -> Self {
         Error::new(codes::INTERNAL, message)
     }

@@ -29,8 +29,10 @@ pub struct Planned {
     pub shard_types: OnceLock<Arc<Vec<Oid>>>,
     /// The plan holds for every text with the same normalised form.
     pub template: bool,
-    /// Types of parameters that the client declared.
+    /// Types of parameters that the client declared: what servers are told.
     pub declared: Vec<Oid>,
+    /// Types of parameters that the planner was told: declared, or as a server has inferred them.
+    pub types: Vec<Oid>,
 }
 
 #[derive(Clone, Debug, Default)]

@@ -8,6 +8,7 @@ use crate::pool::ServerConnection;
 use crate::wire::HEAD;
 use crate::wire::backend;
 use bytes::Buf;
+use futures::FutureExt;
 
 /// What to do with a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,6 +142,14 @@ impl Relay {
                 }
                 if client.write.len() >= limits::WRITE_BURST_BYTES {
                     client.flush().await.map_err(|_| Broken::Client)?;
+                }
+            }
+            if !client.write.is_empty() {
+                // More may be there already; only when it is not, the client gets what there is.
+                match server.io.exchange().now_or_never() {
+                    Some(Ok(_)) => continue,
+                    Some(Err(e)) => return Err(Broken::Server { error: server.lost(&e), torn: self.is_torn() }),
+                    None => client.flush().await.map_err(|_| Broken::Client)?,
                 }
             }
             self.wait(server, client).await?;

@@ -40,6 +40,8 @@ pub struct Answer {
     /// Text or binary values as the server sent them, row by row.
     pub rows: Vec<Vec<Option<Vec<u8>>>>,
     pub tag: String,
+    /// Whole frames of notices that came meanwhile.
+    pub notices: BytesMut,
 }
 
 impl ServerConnection {
@@ -138,9 +140,8 @@ impl ServerConnection {
     pub async fn answer(&mut self, last: u8) -> Result<Answer> {
         let mut answer = Answer::default();
         let mut failure = None;
-        let mut notices = BytesMut::new();
         loop {
-            let (tag, body) = self.next(&mut notices).await?;
+            let (tag, body) = self.next(&mut answer.notices).await?;
             match tag {
                 backend::ROW_DESCRIPTION => answer.rows.clear(),
                 backend::DATA_ROW => {

@@ -1,1 +1,261 @@
-//! One client's life.
+//! One client's life: handshake, messages, answers.
+//!
+//! ```text
+//! handshake → run ─┬─ simple   (Query)
+//!                  └─ extended (Parse, Bind, Describe, Execute, Close, Flush, Sync)
+//!                        both → lookup (text → plan) → rows | command | everywhere
+//! ```
+
+pub mod command;
+pub mod everywhere;
+pub mod explain;
+pub mod extended;
+pub mod handshake;
+pub mod lookup;
+pub mod measure;
+pub mod prepared;
+pub mod registry;
+pub mod rows;
+pub mod settings;
+pub mod simple;
+
+use crate::catalog::ShardId;
+use crate::error::Error;
+use crate::error::Result;
+use crate::error::codes;
+use crate::exec::backends::Backends;
+use crate::exec::backends::State as TransactionState;
+use crate::exec::relay::Broken;
+use crate::net::Connection;
+use crate::session::extended::Pipeline;
+use crate::session::extended::Portal;
+use crate::session::prepared::Prepared;
+use crate::session::registry::Shared;
+use crate::sql::normalize::Normalized;
+use crate::session::measure;
+use crate::variables::Variables;
+use crate::wire::Tag;
+use crate::wire::backend;
+use crate::wire::frontend;
+use bytes::BytesMut;
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// Why a statement did not end well.
+#[derive(Debug)]
+pub enum Failure {
+    /// To be told to the client.
+    Error(Error),
+    /// A server has told it to the client already.
+    Reported,
+    /// The client is gone: there is nobody to tell.
+    Gone,
+    /// To be told, and then the session ends.
+    Fatal(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        if error.is_fatal() && error.raw.is_none() { Failure::Fatal(error) } else { Failure::Error(error) }
+    }
+}
+
+impl From<Broken> for Failure {
+    fn from(broken: Broken) -> Self {
+        match broken {
+            Broken::Client => Failure::Gone,
+            Broken::Server { error, torn: false } => Failure::Error(error),
+            Broken::Server { error, torn: true } => Failure::Fatal(Error { severity: crate::error::Severity::Fatal, ..error }),
+        }
+    }
+}
+
+pub type Outcome<T = ()> = std::result::Result<T, Failure>;
+
+/// One client, logged in.
+pub struct Session {
+    pub shared: Arc<Shared>,
+    pub client: Connection,
+    pub backends: Backends,
+    pub variables: Variables,
+    /// Scratch for scanning texts.
+    scan: Normalized,
+    key: Vec<u8>,
+    prepared: HashMap<Vec<u8>, Arc<Prepared>>,
+    portals: HashMap<Vec<u8>, Portal>,
+    pipeline: Pipeline,
+    /// Cursors of DECLARE, and the shard where each is.
+    cursors: HashMap<String, ShardId>,
+    /// Temporary tables, which live on the home shard's pinned connection.
+    temporary: Vec<String>,
+    /// `SET shardway.shard`
+    forced: Option<ShardId>,
+    /// Reported parameters as the client knows them.
+    reported: BTreeMap<String, String>,
+    /// In the middle of a Query of several statements.
+    several: bool,
+    number: i32,
+    draining: watch::Receiver<bool>,
+}
+
+/// The home shard: the first one listed.
+pub const HOME: ShardId = ShardId(0);
+
+/// Everything after the handshake, until the client goes.
+pub async fn run(mut session: Session) {
+    let end = session.serve().await;
+    match end {
+        Ok(()) | Err(Failure::Gone | Failure::Reported) => {}
+        Err(Failure::Fatal(error) | Failure::Error(error)) => {
+            measure::count_error(&error);
+            backend::put_error(&mut session.client.write, &Error { severity: crate::error::Severity::Fatal, ..error });
+            let _ = session.client.flush().await;
+        }
+    }
+    session.backends.close().await;
+    session.shared.registry.leave(session.number);
+}
+
+impl Session {
+    async fn serve(&mut self) -> Outcome {
+        loop {
+            let Some((tag, body)) = self.next_message().await? else { return Ok(()) };
+            if tag == frontend::TERMINATE {
+                return Ok(());
+            }
+            self.message(tag, body).await?;
+        }
+    }
+
+    /// The client's next message; what is owed to it is written first. `None` when it has gone, or when an idle session
+    /// has to end.
+    async fn next_message(&mut self) -> Outcome<Option<(Tag, BytesMut)>> {
+        loop {
+            if let Some(frame) = self.client.cut()? {
+                return Ok(Some(frame));
+            }
+            if !self.client.write.is_empty() && !self.pipeline.is_open() {
+                self.client.flush().await.map_err(|_| Failure::Gone)?;
+                self.client.shrink();
+            }
+            let idle = !self.backends.transaction.is_block() && !self.pipeline.is_open();
+            if idle && *self.draining.borrow() {
+                return Err(Failure::Fatal(Error::fatal(
+                    codes::ADMIN_SHUTDOWN,
+                    "terminating connection due to administrator command",
+                )));
+            }
+            let pinned = self.backends.held.iter_mut().find(|h| h.pinned.is_some() && !h.unsynced);
+            tokio::select! {
+                biased;
+                got = self.client.fill() => match got {
+                    Ok(n) if n > 0 => {}
+                    _ => return Ok(None),
+                },
+                got = async { match pinned {
+                    Some(held) => held.lease.io.fill().await,
+                    None => std::future::pending().await,
+                } } => self.from_pinned(got)?,
+                _ = self.draining.changed(), if idle => {}
+            }
+        }
+    }
+
+    /// Something came from a pinned server connection while nobody asked: notifications are passed on.
+    fn from_pinned(&mut self, got: std::io::Result<usize>) -> Outcome {
+        let Some(held) = self.backends.held.iter_mut().find(|h| h.pinned.is_some()) else { return Ok(()) };
+        if !matches!(got, Ok(n) if n > 0) {
+            held.lease.dead = true;
+            return Err(Failure::Fatal(Error::fatal(
+                codes::CONNECTION_FAILURE,
+                "the server connection that held this session's state was lost",
+            )));
+        }
+        while let Some((tag, body)) = held.lease.io.cut()? {
+            match tag {
+                backend::NOTIFICATION | backend::NOTICE => {
+                    frontend::frame(&mut self.client.write, tag, |b| b.extend_from_slice(&body));
+                }
+                backend::PARAMETER_STATUS => held.lease.note_parameter(&body),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    async fn message(&mut self, tag: Tag, body: BytesMut) -> Outcome {
+        if self.pipeline.skipping && tag != frontend::SYNC {
+            return Ok(());
+        }
+        match tag {
+            frontend::QUERY => self.query(&body).await,
+            frontend::PARSE
+            | frontend::BIND
+            | frontend::DESCRIBE
+            | frontend::EXECUTE
+            | frontend::CLOSE
+            | frontend::FLUSH
+            | frontend::SYNC => self.extended(tag, &body).await,
+            // Left over from a copy that ended early.
+            frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL => Ok(()),
+            frontend::FUNCTION_CALL => {
+                self.report(&Error::unsupported("function call messages are not supported").hint("Use SELECT."));
+                backend::put_ready(&mut self.client.write, self.backends.transaction.status());
+                Ok(())
+            }
+            _ => Err(Failure::Fatal(Error::protocol(format!("invalid frontend message type {tag}")))),
+        }
+    }
+
+    /// Tells the client of an error, and counts it.
+    fn report(&mut self, error: &Error) {
+        measure::count_error(error);
+        backend::put_error(&mut self.client.write, error);
+    }
+
+    /// A failed statement fails the transaction.
+    fn fail_transaction(&mut self) {
+        let transaction = &mut self.backends.transaction;
+        if transaction.state == TransactionState::Open {
+            transaction.state = TransactionState::Failed;
+        }
+    }
+
+    /// 25P02 in a failed transaction.
+    fn refuse_if_failed(&self) -> Result<()> {
+        if self.backends.transaction.state == TransactionState::Failed {
+            return Err(Error::new(
+                codes::IN_FAILED_TRANSACTION,
+                "current transaction is aborted, commands ignored until end of transaction block",
+            ));
+        }
+        Ok(())
+    }
+
+    /// After a statement outside a transaction: connections go back, and what lived in it is gone.
+    async fn end_statement(&mut self) {
+        if self.backends.transaction.state == TransactionState::Idle {
+            self.portals.clear();
+            self.backends.give_back().await;
+        }
+    }
+
+    /// The shard for what any shard can answer: one that is held already, else home.
+    fn nearest(&self) -> ShardId {
+        self.backends.participants().next().or_else(|| self.backends.held.first().map(|h| h.shard)).unwrap_or(HOME)
+    }
+
+    /// Reported parameters that have changed on a connection are told to the client.
+    fn report_parameters(&mut self, shard: ShardId) {
+        let Some(held) = self.backends.held.iter_mut().find(|h| h.shard == shard) else { return };
+        for name in std::mem::take(&mut held.lease.changed) {
+            let Some(value) = held.lease.parameters.get(&name) else { continue };
+            if self.reported.get(&name) != Some(value) {
+                backend::put_parameter_status(&mut self.client.write, &name, value);
+                self.reported.insert(name, value.clone());
+            }
+        }
+    }
+}

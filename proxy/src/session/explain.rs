@@ -1,0 +1,49 @@
+//! EXPLAIN: the proxy's plan above the plans of the shards.
+
+use crate::error::Error;
+use crate::exec::backends::run_on;
+use crate::exec::cache::Planned;
+use crate::plan::ExplainPlan;
+use crate::route::Route;
+use crate::session::Outcome;
+use crate::session::Session;
+use std::sync::Arc;
+
+impl Session {
+    pub(super) async fn explain_simple(&mut self, _planned: &Arc<Planned>, explain: &ExplainPlan, text: &str) -> Outcome {
+        let literals = std::mem::take(&mut self.scan.literals);
+        let route = self.choose(&explain.inner, &self.values(text, &literals));
+        self.scan.literals = literals;
+        let shards = match route? {
+            // One shard: PostgreSQL's own answer.
+            Route::One(shard) => {
+                self.before_whole(&explain.inner, shard)?;
+                return self.forward(shard, text.as_bytes()).await;
+            }
+            Route::Several(shards) => shards,
+            Route::Any | Route::Home | Route::Nowhere => return Err(Error::internal("a route was not resolved").into()),
+        };
+        let scatter = match &explain.inner.scatter {
+            Ok(scatter) => Arc::clone(scatter),
+            Err(error) => return Err(error.clone().into()),
+        };
+        if !explain.text {
+            return Err(Error::unsupported("EXPLAIN of a scattered statement in a format other than TEXT is not supported yet")
+                .hint("Use EXPLAIN (FORMAT TEXT).")
+                .into());
+        }
+        let mut lines = explain.lines.clone();
+        for shard in shards {
+            let name = self.backends.database.config.shards.get(usize::from(shard.0)).map_or_else(String::new, |s| s.name.clone());
+            let held = self.backends.acquire(shard, &self.variables).await?;
+            let answer = run_on(held, &format!("{}{}", explain.prefix, scatter.sql)).await?;
+            lines.push(format!("  on shard {name}:"));
+            for row in &answer.rows {
+                let cell = row.first().and_then(|v| v.as_deref()).unwrap_or_default();
+                lines.push(format!("    {}", String::from_utf8_lossy(cell)));
+            }
+        }
+        self.text_rows("QUERY PLAN", &lines, "EXPLAIN");
+        Ok(())
+    }
+}

@@ -1,0 +1,195 @@
+//! Text → plan: by the plan cache when the form of the text is known, else by the planner.
+
+use crate::catalog::QualifiedName;
+use crate::error::Result;
+use crate::exec::cache::Planned;
+use crate::exec::cache::next_number;
+use crate::exec::database::Snapshot;
+use crate::limits;
+use crate::plan;
+use crate::plan::Context;
+use crate::plan::Plan;
+use crate::plan::Target;
+use crate::session::Session;
+use crate::sql::Statement;
+use crate::sql::command::Command;
+use crate::sql::normalize;
+use crate::value::Oid;
+use std::sync::Arc;
+use std::sync::OnceLock;
+
+/// What a cache key begins with: the kinds of key never meet.
+const BY_FORM: u8 = 1;
+const BY_TEXT: u8 = 2;
+
+impl Session {
+    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
+        match &self.backends.transaction.overlay {
+            Some(snapshot) => Arc::clone(snapshot),
+            None => self.backends.database.snapshot(),
+        }
+    }
+
+    pub(super) fn conforming_strings(&self) -> bool {
+        self.reported.get("standard_conforming_strings").is_none_or(|v| v == "on")
+    }
+
+    /// What beside the text decides a plan goes into the key: how names resolve, and for whom.
+    fn start_key(&mut self, kind: u8, types: &[Oid]) {
+        self.key.clear();
+        self.key.push(kind);
+        self.key.push(u8::from(self.conforming_strings()));
+        self.key.extend_from_slice(&self.forced.map_or(u16::MAX, |s| s.0).to_be_bytes());
+        for part in [
+            self.backends.user.name.as_str(),
+            self.variables.get("role").unwrap_or(""),
+            self.variables.get("session_authorization").unwrap_or(""),
+            self.variables.search_path().unwrap_or(""),
+        ] {
+            self.key.extend_from_slice(part.as_bytes());
+            self.key.push(0);
+        }
+        for name in &self.temporary {
+            self.key.extend_from_slice(name.as_bytes());
+            self.key.push(1);
+        }
+        self.key.extend_from_slice(&(types.len() as u32).to_be_bytes());
+        for oid in types {
+            self.key.extend_from_slice(&oid.to_be_bytes());
+        }
+    }
+
+    /// The plan of one statement whose text is scanned already (`self.scan`). Only plans whose literals were not read
+    /// are shared by form.
+    ///
+    /// # Errors
+    /// What cannot be cut into tokens.
+    pub(super) fn plan_scanned(&mut self, text: &str) -> Result<Arc<Planned>> {
+        let snapshot = self.snapshot();
+        self.start_key(BY_FORM, &[]);
+        let scan = std::mem::take(&mut self.scan);
+        self.key.extend_from_slice(&scan.key);
+        self.scan = scan;
+        if let Some(planned) = snapshot.plans.get(&self.key) {
+            return Ok(planned);
+        }
+        let form_key = self.key.clone();
+        self.start_key(BY_TEXT, &[]);
+        self.key.extend_from_slice(text.as_bytes());
+        if let Some(planned) = snapshot.plans.get(&self.key) {
+            return Ok(planned);
+        }
+        let planned = Arc::new(self.make_plan(&snapshot, text, &[])?);
+        self.keep(&snapshot, &planned, Some(&form_key));
+        Ok(planned)
+    }
+
+    /// The plan for exactly this text and these parameter types.
+    pub(super) fn plan_text(&mut self, text: &str, types: &[Oid]) -> Result<Arc<Planned>> {
+        let snapshot = self.snapshot();
+        self.start_key(BY_TEXT, types);
+        self.key.extend_from_slice(text.as_bytes());
+        if let Some(planned) = snapshot.plans.get(&self.key) {
+            return Ok(planned);
+        }
+        let planned = Arc::new(self.make_plan(&snapshot, text, types)?);
+        self.keep(&snapshot, &planned, None);
+        Ok(planned)
+    }
+
+    fn keep(&mut self, snapshot: &Snapshot, planned: &Arc<Planned>, form_key: Option<&[u8]>) {
+        if planned.text.len() > limits::PARSED_STATEMENT_BYTES || matches!(planned.plan, Plan::Unknown(_)) {
+            return;
+        }
+        match form_key {
+            Some(key) if planned.template => snapshot.plans.put(key, planned),
+            _ => snapshot.plans.put(&self.key, planned),
+        }
+    }
+
+    /// Plans a text again with parameter types as a server has inferred them.
+    pub(super) fn plan_with_types(&mut self, text: &str, declared: &[Oid], types: &[Oid]) -> Result<Planned> {
+        let snapshot = self.snapshot();
+        let mut planned = self.make_plan(&snapshot, text, types)?;
+        planned.declared = declared.to_vec();
+        Ok(planned)
+    }
+
+    /// Puts a better entry in the place of the one for this text.
+    pub(super) fn replace_plan(&mut self, text: &str, declared: &[Oid], planned: &Arc<Planned>) {
+        let snapshot = self.snapshot();
+        self.start_key(BY_TEXT, declared);
+        self.key.extend_from_slice(text.as_bytes());
+        snapshot.plans.put(&self.key, planned);
+    }
+
+    fn make_plan(&mut self, snapshot: &Snapshot, text: &str, types: &[Oid]) -> Result<Planned> {
+        let conforming = self.conforming_strings();
+        let statement = Statement::new(Arc::from(text), conforming)?;
+        let search_path = self.resolved_search_path(snapshot);
+        let context = Context {
+            catalog: &snapshot.catalog,
+            search_path: &search_path,
+            temporary: &self.temporary,
+            param_types: types,
+            standard_conforming_strings: conforming,
+            forced_shard: self.forced,
+        };
+        let plan = plan::plan(&statement, &context);
+        Ok(Planned {
+            template: is_template(&plan, &statement.command),
+            text: Arc::clone(&statement.text),
+            command: statement.command.clone(),
+            plan,
+            number: next_number(),
+            scatter_number: next_number(),
+            description: OnceLock::new(),
+            shard_types: OnceLock::new(),
+            declared: types.to_vec(),
+            types: types.to_vec(),
+        })
+    }
+
+    /// The schemas of search_path that exist, `$user` replaced.
+    fn resolved_search_path(&self, snapshot: &Snapshot) -> Vec<String> {
+        let user = self.backends.user.server_user.as_deref().unwrap_or(&self.backends.user.name);
+        let user = self.variables.get("role").filter(|r| *r != "none").unwrap_or(user);
+        crate::variables::parse_search_path(self.variables.search_path().unwrap_or("\"$user\", public"))
+            .into_iter()
+            .map(|schema| if schema == "$user" { user.to_owned() } else { schema })
+            .filter(|schema| schema == "pg_catalog" || snapshot.catalog.schemas.contains(schema))
+            .collect()
+    }
+
+    /// Names that nobody knows: the catalog may be old. True when it was read again.
+    pub(super) async fn look_again(&mut self, names: &[QualifiedName]) -> bool {
+        if self.backends.transaction.overlay.is_some() || names.is_empty() {
+            return false;
+        }
+        let before = self.backends.database.snapshot().catalog.version;
+        if let Err(error) = self.backends.database.refresh_if_old().await {
+            tracing::warn!(%error, "catalog not read");
+        }
+        self.backends.database.snapshot().catalog.version != before
+    }
+
+    /// Scans a text into `self.scan`.
+    pub(super) fn scan_text(&mut self, text: &str) -> Result<()> {
+        let conforming = self.conforming_strings();
+        normalize::scan(text, conforming, &mut self.scan)
+    }
+}
+
+/// A plan may serve other texts of the same form only if the planner has read no literal: that is certain where the
+/// place follows from key conditions, whose values are named and not read, and nothing else about the statement is
+/// special.
+fn is_template(plan: &Plan, command: &Command) -> bool {
+    let Plan::Rows(rows) = plan else { return false };
+    matches!(command, Command::Select | Command::Insert | Command::Update | Command::Delete)
+        && matches!(rows.target, Target::Keys { .. })
+        && !rows.reads_literals
+        && !rows.opaque
+        && rows.set_config.is_empty()
+        && rows.pins.is_none()
+        && rows.copy.is_none()
+}

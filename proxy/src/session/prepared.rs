@@ -1,0 +1,178 @@
+//! Prepared statements: one namespace for SQL and protocol, per client; on servers they are named by their content.
+
+use crate::error::Error;
+use crate::error::codes;
+use crate::exec::cache::Description;
+use crate::exec::cache::Planned;
+use crate::exec::cache::next_number;
+use crate::limits;
+use crate::plan::Plan;
+use crate::session::HOME;
+use crate::session::Outcome;
+use crate::session::Session;
+use crate::sql::command::Command;
+use crate::value::Oid;
+use crate::wire::backend;
+use std::sync::Arc;
+
+/// A client's prepared statement.
+pub struct Prepared {
+    pub text: Arc<str>,
+    /// Types that the client declared.
+    pub declared: Vec<Oid>,
+    /// The plan when it was parsed, and the version of the catalog then: an older plan is made anew.
+    pub planned: Arc<Planned>,
+    pub version: u64,
+    /// `None` for what the session leads itself.
+    pub description: Option<Arc<Description>>,
+    /// The settings under which its names were resolved.
+    pub path: String,
+}
+
+impl Session {
+    /// Parse: plans a text and lets a server check it. What servers say is kept with the plan, so that it is asked
+    /// once for each text.
+    ///
+    /// # Errors
+    /// What the text has wrong, as a server says it.
+    pub(super) async fn prepare(&mut self, text: &str, declared: &[Oid]) -> Outcome<Prepared> {
+        let mut planned = self.plan_text(text, declared)?;
+        if let Plan::Unknown(unknown) = &planned.plan {
+            if self.look_again(&unknown.names).await {
+                planned = self.plan_text(text, declared)?;
+            }
+            if let Plan::Unknown(_) = &planned.plan {
+                // The home shard says what is wrong with it.
+                let held = self.backends.acquire(HOME, &self.variables).await?;
+                crate::exec::scatter::describe(held, next_number(), text.as_bytes(), declared).await?;
+            }
+        }
+        if let Plan::AskFirst(refusal) = &planned.plan {
+            let held = self.backends.acquire(HOME, &self.variables).await?;
+            crate::exec::scatter::describe(held, next_number(), text.as_bytes(), declared).await?;
+            return Err(refusal.clone().into());
+        }
+        let description = match &planned.plan {
+            Plan::Refuse(error) => return Err(error.clone().into()),
+            Plan::Rows(_) | Plan::Explain(_) => {
+                let description = self.description(&planned).await?;
+                if description.params != planned.types {
+                    planned = self.with_types(text, declared, &description)?;
+                }
+                Some(description)
+            }
+            Plan::Session if matches!(planned.command, Command::Show(_) | Command::Fetch { .. }) => self.describe_session(&planned).await?,
+            Plan::Session if matches!(planned.command, Command::Execute { .. }) => self.describe_execute(&planned.command),
+            _ => None,
+        };
+        Ok(Prepared {
+            text: Arc::clone(&planned.text),
+            declared: declared.to_vec(),
+            version: self.snapshot().catalog.version,
+            path: self.variables.search_path().unwrap_or("").to_owned(),
+            planned,
+            description,
+        })
+    }
+
+    /// The plan made again now that the servers have told the parameters' types.
+    fn with_types(&mut self, text: &str, declared: &[Oid], description: &Arc<Description>) -> Outcome<Arc<Planned>> {
+        let planned = self.plan_with_types(text, declared, &description.params)?;
+        let _ = planned.description.set(Arc::clone(description));
+        let planned = Arc::new(planned);
+        self.replace_plan(text, declared, &planned);
+        Ok(planned)
+    }
+
+    /// SHOW and FETCH give rows, which only the connection that runs them can describe.
+    async fn describe_session(&mut self, planned: &Arc<Planned>) -> Outcome<Option<Arc<Description>>> {
+        let shard = match &planned.command {
+            Command::Fetch { cursor } => self.cursors.get(cursor).copied().unwrap_or_else(|| self.nearest()),
+            Command::Show(name) if name.starts_with("shardway.") => {
+                let fields = Some(vec![backend::text_field(name)]);
+                return Ok(Some(Arc::new(Description { params: Vec::new(), fields })));
+            }
+            _ => self.nearest(),
+        };
+        let held = self.backends.acquire(shard, &self.variables).await?;
+        // Under a number of its own: a cursor's columns are not those of the next cursor with its name.
+        let number = next_number();
+        let described = crate::exec::scatter::describe(held, number, planned.text.as_bytes(), &[]).await?;
+        Ok(Some(Arc::new(described)))
+    }
+
+    fn describe_execute(&self, command: &Command) -> Option<Arc<Description>> {
+        let Command::Execute { name, .. } = command else { return None };
+        let inner = self.prepared.get(name.as_bytes())?.description.clone()?;
+        Some(Arc::new(Description { params: Vec::new(), fields: inner.fields.clone() }))
+    }
+
+    /// Keeps a statement under a client's name; the unnamed one is replaced, a named one must be new.
+    pub(super) fn keep_prepared(&mut self, name: &[u8], prepared: Prepared) -> Outcome {
+        if !name.is_empty() {
+            self.refuse_duplicate(name)?;
+            if self.prepared.len() >= limits::CLIENT_STATEMENTS {
+                return Err(Error::new(codes::PROGRAM_LIMIT, "too many prepared statements")
+                    .hint("Close those that are not used any more.")
+                    .into());
+            }
+        }
+        self.prepared.insert(name.to_vec(), Arc::new(prepared));
+        Ok(())
+    }
+
+    pub(super) fn refuse_duplicate(&self, name: &[u8]) -> Outcome {
+        if self.prepared.contains_key(name) {
+            let name = String::from_utf8_lossy(name);
+            return Err(Error::new(codes::DUPLICATE_STATEMENT, format!("prepared statement \"{name}\" already exists")).into());
+        }
+        Ok(())
+    }
+
+    /// A client's statement, planned again when the catalog or the search path has changed since.
+    pub(super) async fn find_prepared(&mut self, name: &[u8]) -> Outcome<Arc<Prepared>> {
+        let Some(prepared) = self.prepared.get(name).cloned() else {
+            let message = if name.is_empty() {
+                "unnamed prepared statement does not exist".to_owned()
+            } else {
+                format!("prepared statement \"{}\" does not exist", String::from_utf8_lossy(name))
+            };
+            return Err(Error::new(codes::INVALID_STATEMENT_NAME, message).into());
+        };
+        let current = self.snapshot().catalog.version;
+        let path = self.variables.search_path().unwrap_or("");
+        if prepared.version == current && prepared.path == path {
+            return Ok(prepared);
+        }
+        let again = self.prepare(&prepared.text, &prepared.declared).await?;
+        let fields = |d: &Option<Arc<Description>>| d.as_ref().and_then(|d| d.fields.as_ref().map(|f| f.iter().map(|c| (c.name.clone(), c.type_oid)).collect::<Vec<_>>()));
+        if fields(&again.description) != fields(&prepared.description) {
+            // As PostgreSQL says it, and as drivers know it.
+            return Err(Error::unsupported("cached plan must not change result type").into());
+        }
+        let again = Arc::new(again);
+        self.prepared.insert(name.to_vec(), Arc::clone(&again));
+        Ok(again)
+    }
+
+    /// PREPARE name (types) AS …
+    pub(super) async fn sql_prepare(&mut self, name: &str, types: &[String], inner: &str) -> Outcome {
+        self.refuse_duplicate(name.as_bytes())?;
+        let mut declared = Vec::new();
+        if !types.is_empty() {
+            let columns: Vec<String> =
+                types.iter().map(|t| format!("'{}'::pg_catalog.regtype::pg_catalog.oid", t.replace('\'', "''"))).collect();
+            let shard = self.nearest();
+            let held = self.backends.acquire(shard, &self.variables).await?;
+            let answer = crate::exec::backends::run_on(held, &format!("SELECT {}", columns.join(", "))).await?;
+            for value in answer.rows.first().map(Vec::as_slice).unwrap_or_default() {
+                let text = value.as_deref().and_then(|v| std::str::from_utf8(v).ok()).unwrap_or("0");
+                declared.push(text.parse().unwrap_or(0));
+            }
+        }
+        let prepared = self.prepare(inner, &declared).await?;
+        self.keep_prepared(name.as_bytes(), prepared)?;
+        backend::put_command_complete(&mut self.client.write, "PREPARE");
+        Ok(())
+    }
+}

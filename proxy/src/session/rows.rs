@@ -1,0 +1,372 @@
+//! Statements that read or write rows: whole on one shard, or scattered.
+
+use crate::catalog::ShardId;
+use crate::error::Error;
+use crate::error::Result;
+use crate::error::codes;
+use crate::exec::backends::Held;
+use crate::exec::backends::State;
+use crate::exec::cache::Description;
+use crate::exec::cache::Planned;
+use crate::exec::copy;
+use crate::exec::relay::Action;
+use crate::exec::relay::Relay;
+use crate::exec::scatter;
+use crate::exec::scatter::Execution;
+use crate::plan::Count;
+use crate::plan::Effect;
+use crate::plan::PinReason;
+use crate::plan::RowsPlan;
+use crate::plan::ScatterPlan;
+use crate::plan::SetConfig;
+use crate::route;
+use crate::route::Param;
+use crate::route::Route;
+use crate::route::Values;
+use crate::session::Failure;
+use crate::session::HOME;
+use crate::session::Outcome;
+use crate::session::Session;
+use crate::session::measure;
+use crate::sql::normalize::Literal;
+use crate::wire::Status;
+use crate::wire::backend;
+use crate::wire::frontend;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU16;
+use std::sync::atomic::Ordering;
+
+/// Parameter formats and values of a Bind without any.
+pub const NO_VALUES: &[u8] = &[0, 0, 0, 0];
+
+static SPREAD: AtomicU16 = AtomicU16::new(0);
+
+/// What a relayed statement told.
+#[derive(Default)]
+struct Told {
+    error: Option<Error>,
+    copy_in: bool,
+    done: bool,
+}
+
+impl Session {
+    pub(super) fn values<'a>(&self, text: &'a str, literals: &'a [Literal]) -> Values<'a> {
+        Values { text, literals, params: &[], standard_conforming_strings: self.conforming_strings() }
+    }
+
+    /// Where a statement runs.
+    pub(super) fn choose(&self, rows: &RowsPlan, values: &Values<'_>) -> Result<Route> {
+        let snapshot = self.snapshot();
+        let write = rows.effect == Effect::Write;
+        Ok(match route::shards(&rows.target, values, &snapshot.catalog, write)? {
+            Route::Any => Route::One(match self.backends.participants().next() {
+                Some(shard) => shard,
+                None if self.backends.held.is_empty() => self.spread(),
+                None => self.nearest(),
+            }),
+            Route::Home => Route::One(HOME),
+            Route::Nowhere => Route::One(self.nearest()),
+            route => route,
+        })
+    }
+
+    /// Reads of reference tables go round.
+    fn spread(&self) -> ShardId {
+        let shards = u16::try_from(self.backends.database.config.shards.len()).unwrap_or(1).max(1);
+        ShardId(SPREAD.fetch_add(1, Ordering::Relaxed) % shards)
+    }
+
+    pub(super) async fn rows_simple(&mut self, planned: &Arc<Planned>, rows: &RowsPlan, values: Values<'_>) -> Outcome {
+        match self.choose(rows, &values)? {
+            Route::One(shard) => self.whole(rows, shard, values.text).await,
+            Route::Several(shards) => {
+                // A plan that serves every text of its form has the shard text of the one it was made for.
+                if *planned.text == *values.text {
+                    self.scatter_simple(planned, rows, &shards).await
+                } else {
+                    let exact = self.plan_text(values.text, &[])?;
+                    match &exact.plan {
+                        crate::plan::Plan::Rows(rows) => self.scatter_simple(&exact, rows, &shards).await,
+                        _ => Err(Error::internal("a statement was planned differently the second time").into()),
+                    }
+                }
+            }
+            Route::Any | Route::Home | Route::Nowhere => Err(Error::internal("a route was not resolved").into()),
+        }
+    }
+
+    /// What must hold before a statement may run whole on one shard.
+    pub(super) fn before_whole(&mut self, rows: &RowsPlan, shard: ShardId) -> Result<()> {
+        let in_block = self.backends.transaction.is_block() || self.pipeline.is_open();
+        if in_block && (rows.effect == Effect::Write || rows.opaque) {
+            self.backends.note_write(shard)?;
+        }
+        Ok(())
+    }
+
+    async fn whole(&mut self, rows: &RowsPlan, shard: ShardId, text: &str) -> Outcome {
+        self.before_whole(rows, shard)?;
+        self.forward(shard, text.as_bytes()).await?;
+        self.after_whole(rows, shard).await
+    }
+
+    /// What a statement may have left on its connection.
+    pub(super) async fn after_whole(&mut self, rows: &RowsPlan, shard: ShardId) -> Outcome {
+        if let Some(reason) = rows.pins {
+            self.pin(shard, reason);
+        }
+        if rows.opaque {
+            self.pin(shard, PinReason::Opaque);
+        }
+        for set in &rows.set_config {
+            self.read_back(shard, set).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn pin(&mut self, shard: ShardId, reason: PinReason) {
+        // With one shard there is still a pool to share: state must not reach the next client.
+        self.backends.pin(shard, reason);
+        metrics::counter!(crate::telemetry::PINS_TOTAL, "reason" => reason.name()).increment(1);
+    }
+
+    /// `set_config` has run: its value becomes the session's.
+    async fn read_back(&mut self, shard: ShardId, set: &SetConfig) -> Outcome {
+        let in_block = self.backends.transaction.is_block();
+        if set.local && !in_block {
+            return Ok(());
+        }
+        self.keep_setting(shard, &set.name, set.local).await?;
+        Ok(())
+    }
+
+    /// Sends a text to one shard and relays the answer up to, not including, ReadyForQuery.
+    pub(super) async fn forward(&mut self, shard: ShardId, text: &[u8]) -> Outcome {
+        let held = self.backends.acquire(shard, &self.variables).await?;
+        // What settling has changed is what the client knows already.
+        held.lease.changed.clear();
+        held.lease.broken = true;
+        frontend::put_query(&mut held.lease.io.write, text);
+        let told = relay(held, &mut self.client).await;
+        let told = match told {
+            Ok(told) => told,
+            Err(broken) => {
+                held.lease.dead = true;
+                return Err(broken.into());
+            }
+        };
+        self.note_changes(shard);
+        self.after_relay(shard, told)
+    }
+
+    fn after_relay(&mut self, shard: ShardId, told: Told) -> Outcome {
+        let in_block = self.backends.transaction.is_block();
+        if let Some(held) = self.backends.find(shard)
+            && in_block
+            && held.joined
+            && held.lease.status == Status::Idle
+        {
+            // The server has left the block by itself (a COMMIT that we did not see as one).
+            held.joined = false;
+        }
+        match told.error {
+            None => Ok(()),
+            Some(error) => {
+                self.learn_from(&error);
+                Err(Failure::Reported)
+            }
+        }
+    }
+
+    /// Counts a server's error; one that says that names are unknown may mean that our catalog is old.
+    pub(super) fn learn_from(&self, error: &Error) {
+        measure::count_error(error);
+        let stale = [codes::UNDEFINED_TABLE, codes::UNDEFINED_COLUMN];
+        if stale.contains(&error.code) || &*error.message == "cached plan must not change result type" {
+            let database = Arc::clone(&self.backends.database);
+            tokio::spawn(async move {
+                if let Err(error) = database.refresh_if_old().await {
+                    tracing::warn!(%error, "catalog not read");
+                }
+            });
+        }
+    }
+
+    /// Parameters that a statement of the client has changed: told to the client, kept for the session.
+    pub(super) fn note_changes(&mut self, shard: ShardId) {
+        let Some(held) = self.backends.find(shard) else { return };
+        if held.lease.changed.is_empty() {
+            return;
+        }
+        let changed = std::mem::take(&mut held.lease.changed);
+        let values: Vec<(String, String)> = changed
+            .into_iter()
+            .filter_map(|name| held.lease.parameters.get(&name).map(|v| (name.clone(), v.clone())))
+            .collect();
+        for (name, value) in values {
+            if self.reported.get(&name) == Some(&value) {
+                continue;
+            }
+            backend::put_parameter_status(&mut self.client.write, &name, &value);
+            self.reported.insert(name, value);
+        }
+    }
+
+    /// Limit and offset as numbers; `None` for the limit is no limit.
+    ///
+    /// # Errors
+    /// PostgreSQL's errors for negative ones.
+    pub(super) fn counts(plan: &ScatterPlan, params: &[Param<'_>]) -> Result<(Option<u64>, u64)> {
+        let limit = match plan.limit {
+            Some(count) => count_value(count, params, "LIMIT", codes::BAD_LIMIT)?,
+            None => None,
+        };
+        let offset = match plan.offset {
+            Some(count) => count_value(count, params, "OFFSET", codes::BAD_OFFSET)?,
+            None => None,
+        };
+        Ok((limit, offset.unwrap_or(0)))
+    }
+
+    async fn scatter_simple(&mut self, planned: &Arc<Planned>, rows: &RowsPlan, shards: &[ShardId]) -> Outcome {
+        let plan = match &rows.scatter {
+            Ok(plan) => Arc::clone(plan),
+            Err(error) => return Err(error.clone().into()),
+        };
+        let description = self.description(planned).await?;
+        let fields = description.fields.clone().unwrap_or_default();
+        let (limit, offset) = Session::counts(&plan, &[])?;
+        backend::put_row_description(&mut self.client.write, &fields);
+        let formats = vec![0; fields.len()];
+        let execution =
+            Execution { planned, plan: &plan, shards, parameters: NO_VALUES, formats: &formats, limit, offset };
+        let rows = self.run_scatter(&execution, &description).await?;
+        backend::put_command_complete(&mut self.client.write, &format!("SELECT {rows}"));
+        Ok(())
+    }
+
+    /// Runs a scattered statement; its rows go to the client.
+    pub(super) async fn run_scatter(&mut self, execution: &Execution<'_>, description: &Description) -> Outcome<u64> {
+        self.refuse_serializable(execution.shards)?;
+        let ran =
+            scatter::run(&mut self.backends, &mut self.client, &self.variables, execution, description).await?;
+        for &shard in execution.shards {
+            if let Some(held) = self.backends.find(shard) {
+                held.lease.changed.clear();
+            }
+        }
+        match ran {
+            Ok(rows) => Ok(rows),
+            Err(error) => {
+                self.learn_from(&error);
+                backend::put_error(&mut self.client.write, &error);
+                Err(Failure::Reported)
+            }
+        }
+    }
+
+    /// Serializable snapshots of several servers are not serializable together.
+    fn refuse_serializable(&self, shards: &[ShardId]) -> Result<()> {
+        let transaction = &self.backends.transaction;
+        let level = transaction.modes.isolation.as_deref().or_else(|| self.variables.get("default_transaction_isolation"));
+        if shards.len() > 1 && level.is_some_and(|l| l.eq_ignore_ascii_case("serializable")) && transaction.state != State::Idle {
+            return Err(Error::unsupported("a serializable transaction over several shards is not supported")
+                .hint("Use REPEATABLE READ, or keep the transaction to one shard key."));
+        }
+        Ok(())
+    }
+
+    /// Parameter types and columns of the client's text, as a server gives them; asked once for each plan.
+    pub(super) async fn description(&mut self, planned: &Arc<Planned>) -> Outcome<Arc<Description>> {
+        if let Some(description) = planned.description.get() {
+            return Ok(Arc::clone(description));
+        }
+        let shard = self.describing_shard(planned);
+        let held = self.backends.acquire(shard, &self.variables).await?;
+        let described = scatter::describe(held, planned.number, planned.text.as_bytes(), &planned.declared).await;
+        let description = match described {
+            Ok(description) => Arc::new(description),
+            Err(error) => {
+                if held.lease.dead {
+                    held.lease.broken = true;
+                }
+                return Err(error.into());
+            }
+        };
+        Ok(Arc::clone(planned.description.get_or_init(|| description)))
+    }
+
+    /// Any shard that has the tables can describe a statement.
+    fn describing_shard(&self, planned: &Planned) -> ShardId {
+        match &planned.plan {
+            crate::plan::Plan::Rows(rows) => match rows.target {
+                crate::plan::Target::Shard(shard) => shard,
+                crate::plan::Target::Home => HOME,
+                _ => self.nearest(),
+            },
+            _ => HOME,
+        }
+    }
+}
+
+fn count_value(count: Count, params: &[Param<'_>], word: &str, code: crate::error::SqlState) -> Result<Option<u64>> {
+    let number = match count {
+        Count::Rows(n) => return Ok(Some(n)),
+        Count::Param(n) => match params.get(n.saturating_sub(1)) {
+            Some(param) => match param.value {
+                None => return Ok(None),
+                Some(bytes) if param.format == 1 => match bytes.len() {
+                    8 => bytes.first_chunk::<8>().map(|b| i64::from_be_bytes(*b)),
+                    4 => bytes.first_chunk::<4>().map(|b| i64::from(i32::from_be_bytes(*b))),
+                    2 => bytes.first_chunk::<2>().map(|b| i64::from(i16::from_be_bytes(*b))),
+                    _ => None,
+                },
+                Some(bytes) => std::str::from_utf8(bytes).ok().and_then(|t| t.trim().parse::<i64>().ok()),
+            },
+            None => None,
+        },
+    };
+    match number {
+        Some(n) if n < 0 => Err(Error::new(code, format!("{word} must not be negative"))),
+        Some(n) => Ok(Some(n.unsigned_abs())),
+        None => Err(Error::unsupported(format!("the value of {word} could not be read")).hint("Give it as a bigint.")),
+    }
+}
+
+/// Relays the answer to a simple Query, COPY included; ReadyForQuery is kept back.
+async fn relay(held: &mut Held, client: &mut crate::net::Connection) -> std::result::Result<Told, crate::exec::relay::Broken> {
+    let mut told = Told::default();
+    let mut relay = Relay::default();
+    loop {
+        relay
+            .run(&mut held.lease, client, |server, tag, body| {
+                Ok(match tag {
+                    backend::READY => {
+                        server.note_ready(body)?;
+                        told.done = true;
+                        Action::SwallowStop
+                    }
+                    backend::ERROR => {
+                        told.error.get_or_insert(backend::error(body));
+                        Action::Forward
+                    }
+                    backend::PARAMETER_STATUS => {
+                        server.note_parameter(body);
+                        Action::Swallow
+                    }
+                    backend::COPY_IN => {
+                        told.copy_in = true;
+                        Action::ForwardStop
+                    }
+                    _ => Action::Forward,
+                })
+            })
+            .await?;
+        if told.done {
+            return Ok(told);
+        }
+        if std::mem::take(&mut told.copy_in) {
+            copy::copy_in(&mut held.lease, client).await?;
+        }
+    }
+}
