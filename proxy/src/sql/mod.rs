@@ -16,11 +16,15 @@
 
 pub mod clauses;
 pub mod command;
+pub mod hint;
 pub mod lexer;
 pub mod literal;
+pub mod names;
 pub mod normalize;
 pub mod parse;
+mod reader;
 mod scanner;
+mod settings;
 pub mod splice;
 
 use crate::error::Result;
