@@ -26,8 +26,10 @@ pub fn binary() -> &'static Path {
         if let Some(path) = std::env::var_os("SHARDWAY_BIN") {
             return path.into();
         }
-        let test = std::env::current_exe().unwrap();
-        let profile = test.parent().and_then(Path::parent).expect("target/debug/deps");
+        let own = std::env::current_exe().unwrap();
+        let directory = own.parent().expect("a program's directory");
+        // Tests are in target/debug/deps, the benchmark beside the proxy.
+        let profile = if directory.ends_with("deps") { directory.parent().expect("target/debug") } else { directory };
         let path = profile.join("shardway");
         let built = path.metadata().and_then(|m| m.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
         if built < youngest(&root().join("proxy/src")) {
