@@ -68,11 +68,18 @@ pub struct Builder {
     hba: Option<String>,
     binaries: Option<PathBuf>,
     files: Vec<(String, String)>,
+    port: Option<u16>,
 }
 
 impl Builder {
     pub fn setting(mut self, name: &str, value: &str) -> Builder {
         self.settings.push((name.into(), value.into()));
+        self
+    }
+
+    /// A port that others must know; a free one without it.
+    pub fn port(mut self, port: u16) -> Builder {
+        self.port = Some(port);
         self
     }
 
@@ -107,8 +114,8 @@ impl Builder {
         for (name, text) in &self.files {
             write(&data.join(name), text, owner);
         }
-        let mut cluster =
-            Cluster { port: process::free_port(), directory, binaries, settings: self.settings, owner, running: None };
+        let port = self.port.unwrap_or_else(process::free_port);
+        let mut cluster = Cluster { port, directory, binaries, settings: self.settings, owner, running: None };
         cluster.start();
         cluster
     }
