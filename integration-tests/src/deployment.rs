@@ -1,0 +1,139 @@
+//! Shards, the proxy before them, and one PostgreSQL that holds all rows to compare with.
+
+use crate::client::Address;
+use crate::client::Client;
+use crate::direct;
+use crate::layout::Layout;
+use crate::layout::Table;
+use crate::postgres::APP;
+use crate::postgres::Builder;
+use crate::postgres::Cluster;
+use crate::proxy::Proxy;
+
+/// The database that holds all rows, on the first cluster.
+pub const SINGLE: &str = "single";
+
+pub struct Deployment {
+    pub layout: Layout,
+    // The proxy stands before the clusters: it is dropped first.
+    pub proxy: Option<Proxy>,
+    pub clusters: Vec<Cluster>,
+}
+
+impl Deployment {
+    pub fn start(layout: Layout) -> Deployment {
+        Deployment::on(layout, Cluster::builder())
+    }
+
+    /// Starts clusters that are built as given, and the proxy.
+    pub fn on(layout: Layout, builder: Builder) -> Deployment {
+        let mut deployment = Deployment::clusters(layout, builder);
+        deployment.start_proxy();
+        deployment
+    }
+
+    /// The clusters with their databases, without the proxy.
+    pub fn clusters(layout: Layout, builder: Builder) -> Deployment {
+        let count = if layout.own_clusters { layout.shards } else { 1 };
+        let clusters: Vec<Cluster> = (0..count).map(|_| builder.clone().start()).collect();
+        let deployment = Deployment { layout, proxy: None, clusters };
+        for shard in 0..deployment.layout.shards {
+            let address = deployment.shard(shard);
+            deployment.cluster(shard).create_database(&address.database);
+        }
+        deployment
+    }
+
+    pub fn start_proxy(&mut self) {
+        if !direct() {
+            let shards = self.shards();
+            self.proxy = Some(Proxy::start(|port, http| self.layout.toml(&shards, port, http)));
+        }
+    }
+
+    pub fn proxy(&self) -> &Proxy {
+        self.proxy.as_ref().expect("a proxy (DIRECT has none)")
+    }
+
+    /// Where clients connect: the proxy, or with DIRECT the only shard.
+    pub fn address(&self) -> Address {
+        match &self.proxy {
+            Some(proxy) => Address::new(proxy.port, APP, &self.layout.database),
+            None => self.shard(0),
+        }
+    }
+
+    pub fn connect(&self) -> Client {
+        Client::connect(&self.address())
+    }
+
+    pub fn cluster(&self, shard: usize) -> &Cluster {
+        &self.clusters[if self.layout.own_clusters { shard } else { 0 }]
+    }
+
+    /// A shard itself, as user `app`.
+    pub fn shard(&self, shard: usize) -> Address {
+        self.cluster(shard).app(&format!("{}{shard}", self.layout.database))
+    }
+
+    pub fn shards(&self) -> Vec<Address> {
+        (0..self.layout.shards).map(|shard| self.shard(shard)).collect()
+    }
+
+    /// Runs SQL on every shard itself; it must succeed.
+    pub fn execute_on_shards(&self, sql: &str) {
+        for shard in self.shards() {
+            Client::connect(&shard).execute(sql);
+        }
+    }
+
+    /// Loads data into the shards: everything everywhere, then each shard keeps the rows that have their place there.
+    /// The tables exist already. The hash of PostgreSQL itself decides, so that this does not share the proxy's faults.
+    pub fn load(&self, data: &str) {
+        for shard in 0..self.layout.shards {
+            let address = self.cluster(shard).superuser(&self.shard(shard).database);
+            let mut client = Client::connect(&address);
+            client.execute("BEGIN");
+            // No foreign keys are checked, so that the order of the tables does not matter.
+            client.execute("SET LOCAL session_replication_role = replica");
+            client.execute(data);
+            for table in &self.layout.tables {
+                if let Some(sql) = self.prune(table, shard) {
+                    client.execute(&sql);
+                }
+            }
+            client.execute("COMMIT");
+            client.execute("ANALYZE");
+        }
+    }
+
+    /// Removes what does not belong on a shard.
+    fn prune(&self, table: &Table, shard: usize) -> Option<String> {
+        match table {
+            Table::Reference { .. } => None,
+            Table::Single { shard: home, .. } if *home == shard => None,
+            Table::Single { name, .. } => Some(format!("DELETE FROM {name}")),
+            Table::Sharded { name, map, key } => {
+                assert!(self.layout.map_lines(*map).contains("hash"), "load knows hash maps only");
+                let bucket = bucket_expression(key, self.layout.key_types(*map));
+                let shards = self.layout.shards;
+                Some(format!("DELETE FROM {name} WHERE ({bucket}) * {shards} / 4096 <> {shard}"))
+            }
+        }
+    }
+}
+
+/// The bucket of 4,096 as an expression over the key columns: PostgreSQL's hash partitioning, in SQL.
+/// `hash_combine64` is not to be had in SQL, so composite keys are not loaded this way.
+pub fn bucket_expression(key: &[String], types: &[String]) -> String {
+    let ([column], [key_type]) = (key, types) else { panic!("load knows keys of one column only") };
+    let function = match key_type.as_str() {
+        "smallint" => "hashint2extended",
+        "integer" => "hashint4extended",
+        "bigint" => "hashint8extended",
+        "text" | "varchar" => "hashtextextended",
+        "uuid" => "uuid_hash_extended",
+        other => panic!("load does not know keys of type {other}"),
+    };
+    format!("coalesce((({function}({column}, 8816678312871386365) & 4095) + (5305509591434766563 & 4095)) & 4095, 0)")
+}

@@ -1,1 +1,0 @@
-//! Local shards with sample data.
