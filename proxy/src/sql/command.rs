@@ -23,8 +23,12 @@ pub enum Command {
     /// `EXPLAIN [ANALYZE] …`
     Explain,
     Begin(TransactionModes),
-    Commit { chain: bool },
-    Rollback { chain: bool },
+    Commit {
+        chain: bool,
+    },
+    Rollback {
+        chain: bool,
+    },
     Savepoint(String),
     Release(String),
     RollbackTo(String),
@@ -38,22 +42,45 @@ pub enum Command {
     /// `SET [SESSION|LOCAL] name …`, with TIME ZONE, NAMES, ROLE, SESSION AUTHORIZATION, XML OPTION, SCHEMA and SEED
     /// as the variables they stand for (timezone, client_encoding, role, session_authorization, xmloption,
     /// search_path, seed). `value` is `None` for DEFAULT; else the text after TO or =, as written.
-    Set { local: bool, name: String, value: Option<String> },
+    Set {
+        local: bool,
+        name: String,
+        value: Option<String>,
+    },
     Reset(String),
     ResetAll,
     Show(String),
     /// `what` upper case: ALL, PLANS, SEQUENCES, TEMP
-    Discard { what: String },
+    Discard {
+        what: String,
+    },
     /// `PREPARE name [(types)] AS body`; `body` is the byte range of the inner statement in the text.
-    Prepare { name: String, types: Vec<String>, body: std::ops::Range<usize> },
+    Prepare {
+        name: String,
+        types: Vec<String>,
+        body: std::ops::Range<usize>,
+    },
     /// `EXECUTE name [(args)]`; byte ranges of the argument expressions.
-    Execute { name: String, arguments: Vec<std::ops::Range<usize>> },
+    Execute {
+        name: String,
+        arguments: Vec<std::ops::Range<usize>>,
+    },
     Deallocate(Option<String>),
     /// DECLARE name … CURSOR [WITH HOLD] FOR body
-    Declare { name: String, hold: bool, binary: bool, scroll: Option<bool>, body: std::ops::Range<usize> },
+    Declare {
+        name: String,
+        hold: bool,
+        binary: bool,
+        scroll: Option<bool>,
+        body: std::ops::Range<usize>,
+    },
     /// FETCH and MOVE; the cursor's name
-    Fetch { cursor: String },
-    Move { cursor: String },
+    Fetch {
+        cursor: String,
+    },
+    Move {
+        cursor: String,
+    },
     /// CLOSE name, or all
     CloseCursor(Option<String>),
     Listen(String),

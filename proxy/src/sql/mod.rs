@@ -14,10 +14,12 @@
 //! Statement::tree(&self) -> Result<&ast::Statement, ParseFailure>
 //! ```
 
+pub mod clauses;
 pub mod command;
 pub mod lexer;
 pub mod normalize;
 pub mod parse;
+mod scanner;
 pub mod splice;
 
 use crate::error::Result;

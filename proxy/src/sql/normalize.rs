@@ -39,6 +39,10 @@ pub fn scan(_text: &str, _standard_conforming_strings: bool, _into: &mut Normali
 }
 
 /// The value of a string literal (quotes removed, escapes resolved), `None` where it is not certain.
-pub fn string_value<'a>(_text: &'a str, _range: Range<usize>, _standard_conforming_strings: bool) -> Option<std::borrow::Cow<'a, str>> {
+pub fn string_value<'a>(
+    _text: &'a str,
+    _range: Range<usize>,
+    _standard_conforming_strings: bool,
+) -> Option<std::borrow::Cow<'a, str>> {
     None
 }
