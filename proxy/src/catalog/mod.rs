@@ -4,11 +4,18 @@
 //! `pg_catalog` says (columns, types, collations, constraints, functions, triggers). It is never changed: a refresh
 //! makes a new one with a higher version.
 
+pub mod build;
+pub mod schema;
+pub mod shard_map;
+
+use crate::config::FunctionConfig;
 use crate::value::Datum;
 use crate::value::KeyType;
 use crate::value::Oid;
 use std::collections::BTreeMap;
 use std::collections::HashMap;
+use std::collections::HashSet;
+use std::fmt;
 use std::sync::Arc;
 
 /// A shard's place in the configuration's list, from 0. The first is the home and lead shard.
@@ -24,6 +31,12 @@ pub struct MapId(pub u16);
 pub struct QualifiedName {
     pub schema: String,
     pub name: String,
+}
+
+impl fmt::Display for QualifiedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.schema, self.name)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -45,6 +58,45 @@ pub struct Catalog {
     pub default_collation: Collation,
     /// Schemas that exist on the home shard.
     pub schemas: Vec<String>,
+    /// Indexes → their tables.
+    pub indexes: HashMap<QualifiedName, QualifiedName>,
+    /// Tables and views of pg_catalog.
+    pub system: HashSet<String>,
+    /// Types of users by quoted qualified name → OID on the home shard.
+    pub types: BTreeMap<String, Oid>,
+    /// Those of them (home shard's OID) that have another OID on some other shard.
+    pub differing_types: HashSet<Oid>,
+    /// What is wrong with tables, one sentence each; such a table is refused when it is used.
+    pub problems: Vec<String>,
+}
+
+impl Catalog {
+    /// The first shard of the configuration.
+    pub const HOME: ShardId = ShardId(0);
+
+    /// All shards, in order.
+    pub fn all_shards(&self) -> Vec<ShardId> {
+        (0..self.shards.len()).filter_map(|n| u16::try_from(n).ok().map(ShardId)).collect()
+    }
+
+    pub fn shard_name(&self, shard: ShardId) -> &str {
+        self.shards.get(usize::from(shard.0)).map_or("?", String::as_str)
+    }
+
+    pub fn map(&self, map: MapId) -> Option<&ShardMap> {
+        self.maps.get(usize::from(map.0))
+    }
+
+    pub fn relation(&self, schema: &str, name: &str) -> Option<&Arc<Relation>> {
+        self.relations.get(&QualifiedName { schema: schema.to_owned(), name: name.to_owned() })
+    }
+
+    /// Whether any table is more than on one shard by configuration: without such tables nothing can be scattered.
+    pub fn has_distributed_tables(&self) -> bool {
+        self.relations.values().any(|r| matches!(r.placement, Placement::Sharded { .. } | Placement::Reference))
+            || self.listed.values().any(|t| !matches!(t, ListedTable::Single(_)))
+            || !self.column_rules.is_empty()
+    }
 }
 
 /// What a table that the configuration does not list is.
@@ -104,6 +156,9 @@ pub enum Placement {
     Ambiguous(Vec<ShardId>),
     /// A view: where its rows are follows from what it reads.
     Derived,
+    /// It must not be used, and why (a sentence without its subject): wrongly listed, or not listed where that is
+    /// asked for.
+    Refused(String),
     /// pg_catalog, information_schema.
     System,
 }
@@ -150,6 +205,10 @@ pub struct Functions {
     pub user: HashMap<String, Vec<UserFunction>>,
     /// Built-in functions by name.
     pub builtin: Arc<HashMap<String, BuiltinFunction>>,
+    /// What the operator says that functions do.
+    pub declared: Vec<FunctionConfig>,
+    /// Operators that users made (those of extensions are not here).
+    pub operators: HashSet<String>,
 }
 
 #[derive(Clone, Debug)]
