@@ -1,1 +1,332 @@
-//! Build once, reload; arguments.
+//! The one place that builds the application, and rebuilds it on reload; and the command line.
+
+use crate::admin;
+use crate::auth::logins::Logins;
+use crate::config;
+use crate::config::Config;
+use crate::demo;
+use crate::demo::DemoOptions;
+use crate::exec::database::Database;
+use crate::plan;
+use crate::plan::Context;
+use crate::plan::Plan;
+use crate::route;
+use crate::route::Values;
+use crate::server;
+use crate::session::registry::Shared;
+use crate::session::registry::State;
+use crate::sql::Statement;
+use crate::sql::normalize;
+use crate::tls;
+use clap::Parser;
+use clap::Subcommand;
+use std::collections::HashMap;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::signal::unix::SignalKind;
+use tokio::signal::unix::signal;
+use tokio::sync::watch;
+use tracing_subscriber::EnvFilter;
+
+#[derive(Parser)]
+#[command(name = "shardway", version, about = "A PostgreSQL wire-protocol sharding proxy: many PostgreSQL servers answer as one database")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the proxy.
+    Run {
+        /// The configuration file (TOML).
+        #[arg(long)]
+        config: PathBuf,
+    },
+    /// Read a configuration, tell every mistake in it, and look at the shards.
+    Check {
+        #[arg(long)]
+        config: PathBuf,
+        /// Read the file only; do not connect to the shards.
+        #[arg(long)]
+        offline: bool,
+    },
+    /// Start local PostgreSQL shards with sample data and the proxy before them.
+    Demo {
+        #[arg(long, default_value_t = 4)]
+        shards: usize,
+        /// Where clients connect.
+        #[arg(long, default_value_t = 6432)]
+        port: u16,
+        /// /metrics and health.
+        #[arg(long, default_value_t = 9632)]
+        http_port: u16,
+        /// Keep the data here; a temporary directory without it.
+        #[arg(long)]
+        dir: Option<PathBuf>,
+    },
+    /// Print the plan of a statement and, for the values in it, the shards.
+    Route {
+        #[arg(long)]
+        config: PathBuf,
+        /// The database, where the configuration has several.
+        #[arg(long)]
+        database: Option<String>,
+        sql: String,
+    },
+}
+
+/// The program: arguments in, exit status out.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&format!("no runtime: {error}")),
+    };
+    let result = runtime.block_on(async {
+        match arguments.command {
+            Command::Run { config } => run(&config).await,
+            Command::Check { config, offline } => check(&config, offline).await,
+            Command::Demo { shards, port, http_port, dir } => run_demo(DemoOptions { shards, port, http_port, dir }).await,
+            Command::Route { config, database, sql } => print_route(&config, database.as_deref(), &sql).await,
+        }
+    });
+    runtime.shutdown_timeout(Duration::from_millis(500));
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => fail(&message),
+    }
+}
+
+fn fail(message: &str) -> ExitCode {
+    eprintln!("{}", message.trim_end());
+    ExitCode::FAILURE
+}
+
+fn load(path: &Path) -> Result<Config, String> {
+    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    load_text(&text, &path.display().to_string())
+}
+
+fn load_text(text: &str, name: &str) -> Result<Config, String> {
+    let env = |name: &str| std::env::var(name).ok();
+    let read = |path: &Path| std::fs::read_to_string(path);
+    config::load(text, name, &env, &read).map_err(|mistakes| {
+        let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+        lines.join("\n")
+    })
+}
+
+/// Everything that a configuration asks for. Databases whose shards and tables did not change are kept with their
+/// pools.
+async fn build(config: Config, old: Option<&State>) -> Result<State, String> {
+    let tls = match &config.listen.tls {
+        Some(files) => Some(tls::server_config(&files.certificate, &files.key).map_err(|e| e.to_string())?),
+        None => None,
+    };
+    let logins = match old {
+        Some(old) => old.logins.with_users(&config.users),
+        None => Logins::new(&config.users).map_err(|e| e.to_string())?,
+    };
+    let mut databases = HashMap::new();
+    for database in &config.databases {
+        let kept = old
+            .and_then(|o| o.databases.get(&database.name).filter(|d| d.config == *database && o.config.pool == config.pool));
+        let built = match kept {
+            Some(kept) => Arc::clone(kept),
+            None => {
+                let built = Arc::new(Database::new(database, &config.pool).map_err(|e| e.to_string())?);
+                built.refresh().await.map_err(|e| describe(&database.name, &e))?;
+                built
+            }
+        };
+        databases.insert(database.name.clone(), built);
+    }
+    Ok(State { config, databases, logins: Arc::new(logins), tls })
+}
+
+fn describe(database: &str, error: &crate::error::Error) -> String {
+    let mut text = format!("database {database}: {}", error.message);
+    for more in [&error.detail, &error.hint].into_iter().flatten() {
+        text.push('\n');
+        text.push_str("  ");
+        text.push_str(more);
+    }
+    text
+}
+
+fn start_log(log: &config::Log) {
+    let filter = EnvFilter::try_new(&log.level).unwrap_or_else(|_| EnvFilter::new("info"));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let started = if log.json { builder.json().try_init() } else { builder.with_ansi(false).try_init() };
+    if let Err(error) = started {
+        eprintln!("no log: {error}");
+    }
+}
+
+async fn run(path: &Path) -> Result<(), String> {
+    let config = load(path)?;
+    start_log(&config.log);
+    serve(config, Some(path), std::future::pending()).await
+}
+
+/// Runs the proxy until a signal, or until `stop` is ready.
+async fn serve(config: Config, path: Option<&Path>, stop: impl Future<Output = ()>) -> Result<(), String> {
+    let handle = admin::install_metrics()?;
+    let listen = config.listen.clone();
+    let listener = bind(listen.address).await?;
+    let http = match listen.http {
+        Some(address) => Some(bind(address).await?),
+        None => None,
+    };
+    let shared = Arc::new(Shared::new(build(config, None).await?));
+    if let Some(http) = http {
+        tokio::spawn(admin::serve(http, Arc::clone(&shared), handle));
+    }
+    tokio::spawn(keep(Arc::clone(&shared)));
+    tokio::spawn(server::accept(listener, Arc::clone(&shared)));
+    tracing::info!(address = %listen.address, version = env!("CARGO_PKG_VERSION"), "listening");
+    let mut terminate = signal(SignalKind::terminate()).map_err(|e| e.to_string())?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(|e| e.to_string())?;
+    let mut hangup = signal(SignalKind::hangup()).map_err(|e| e.to_string())?;
+    tokio::pin!(stop);
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            () = &mut stop => break,
+            _ = hangup.recv() => if let Some(path) = path { reload(&shared, path).await },
+        }
+    }
+    let patience = shared.state.load().config.listen.drain_timeout;
+    tracing::info!(clients = shared.registry.clients(), "draining");
+    let (again, second) = watch::channel(false);
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        again.send_replace(true);
+    });
+    if !server::drain(&shared, patience, second).await {
+        tracing::warn!(clients = shared.registry.clients(), "clients are left; ending all the same");
+    }
+    tracing::info!("stopped");
+    Ok(())
+}
+
+async fn bind(address: std::net::SocketAddr) -> Result<TcpListener, String> {
+    TcpListener::bind(address).await.map_err(|e| format!("could not listen on {address}: {e}"))
+}
+
+/// Takes a changed configuration file into use, or keeps the old one and says why.
+async fn reload(shared: &Shared, path: &Path) {
+    let old = shared.state.load_full();
+    let built = match load(path) {
+        Ok(config) => {
+            if config.listen.address != old.config.listen.address || config.listen.http != old.config.listen.http {
+                tracing::warn!("listen.address and listen.http change only with a restart");
+            }
+            build(config, Some(&old)).await
+        }
+        Err(error) => Err(error),
+    };
+    match built {
+        Ok(state) => {
+            shared.state.store(Arc::new(state));
+            tracing::info!("configuration reloaded");
+        }
+        Err(error) => tracing::error!(%error, "configuration refused; the old one stays"),
+    }
+}
+
+/// Looks again, every second, for shards that were away.
+async fn keep(shared: Arc<Shared>) {
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let databases: Vec<Arc<Database>> = shared.state.load().databases.values().cloned().collect();
+        for database in databases {
+            if let Err(error) = database.complete().await {
+                tracing::error!(database = %database.config.name, %error, "database not in order");
+            }
+        }
+    }
+}
+
+async fn check(path: &Path, offline: bool) -> Result<(), String> {
+    let config = load(path)?;
+    if !offline {
+        let mut problems = Vec::new();
+        for database in &config.databases {
+            let built = Database::new(database, &config.pool).map_err(|e| e.to_string())?;
+            for (shard, answer) in database.shards.iter().zip(built.control().read_all("SELECT 1::text").await) {
+                if let Err(error) = answer {
+                    problems.push(format!("database {}, shard {}: {}", database.name, shard.name, error.message));
+                }
+            }
+            if problems.is_empty() {
+                if let Err(error) = built.refresh().await {
+                    problems.push(describe(&database.name, &error));
+                }
+                problems.extend(built.problems().await.into_iter().map(|p| format!("database {}: {p}", database.name)));
+            }
+        }
+        if !problems.is_empty() {
+            return Err(problems.join("\n"));
+        }
+    }
+    println!("{}: in order", path.display());
+    Ok(())
+}
+
+async fn run_demo(options: DemoOptions) -> Result<(), String> {
+    let demo = demo::start(options).await?;
+    let config = load_text(&demo.config_text, "demo.toml")?;
+    let log = config::Log { level: "warn".to_owned(), ..config.log.clone() };
+    start_log(&log);
+    println!("{}", demo.banner());
+    let served = serve(config, None, std::future::pending()).await;
+    demo.stop().await;
+    served
+}
+
+async fn print_route(path: &Path, database: Option<&str>, sql: &str) -> Result<(), String> {
+    let config = load(path)?;
+    let chosen = match database {
+        Some(name) => config.databases.iter().find(|d| d.name == name).ok_or_else(|| format!("there is no database {name}"))?,
+        None => match config.databases.as_slice() {
+            [only] => only,
+            _ => return Err("the configuration has several databases: choose one with --database".to_owned()),
+        },
+    };
+    let built = Database::new(chosen, &config.pool).map_err(|e| e.to_string())?;
+    built.refresh().await.map_err(|e| describe(&chosen.name, &e))?;
+    let snapshot = built.snapshot();
+    let statement = Statement::new(Arc::from(sql), true).map_err(|e| e.to_string())?;
+    let search_path = ["public".to_owned()];
+    let context = Context {
+        catalog: &snapshot.catalog,
+        search_path: &search_path,
+        temporary: &[],
+        param_types: &[],
+        standard_conforming_strings: true,
+        forced_shard: None,
+    };
+    let plan = plan::plan(&statement, &context);
+    println!("{plan}");
+    if let Plan::Rows(rows) = &plan {
+        let mut scan = normalize::Normalized::default();
+        normalize::scan(sql, true, &mut scan).map_err(|e| e.to_string())?;
+        let values = Values { text: sql, literals: &scan.literals, params: &[], standard_conforming_strings: true };
+        let write = rows.effect == plan::Effect::Write;
+        match route::shards(&rows.target, &values, &snapshot.catalog, write) {
+            Ok(route) => println!("{}", route.describe(&snapshot.catalog)),
+            Err(error) => println!("shards: {error}"),
+        }
+    }
+    Ok(())
+}

@@ -1,5 +1,6 @@
 //! The server connections that one session holds, and its transaction over them.
 
+use crate::auth::logins::Logins;
 use crate::catalog::ShardId;
 use crate::config::Login;
 use crate::config::User;
@@ -91,6 +92,7 @@ impl Transaction {
 pub struct Backends {
     pub database: Arc<Database>,
     pub user: User,
+    pub logins: Arc<Logins>,
     pub held: Vec<Held>,
     pub transaction: Transaction,
     pub cancel: CancelSlot,
@@ -100,20 +102,20 @@ pub struct Backends {
 }
 
 impl Backends {
-    pub fn new(database: Arc<Database>, user: User, cancel: CancelSlot, keep_all: bool) -> Self {
+    pub fn new(database: Arc<Database>, user: User, logins: Arc<Logins>, cancel: CancelSlot, keep_all: bool) -> Self {
         let pools = database.config.shards.iter().map(|_| None).collect();
-        Backends { database, user, held: Vec::new(), transaction: Transaction::default(), cancel, keep_all, pools }
+        Backends { database, user, logins, held: Vec::new(), transaction: Transaction::default(), cancel, keep_all, pools }
     }
 
-    fn login(&self, shard: ShardId) -> Result<Login> {
-        self.database.login(&self.user, shard)
+    fn login(&self, shard: ShardId) -> Login {
+        self.logins.server_login(&self.user.name, self.database.url_login(shard))
     }
 
     fn pool(&mut self, shard: ShardId) -> Result<Arc<Pool>> {
         if let Some(Some(pool)) = self.pools.get(usize::from(shard.0)) {
             return Ok(Arc::clone(pool));
         }
-        let pool = self.database.pool(shard, &self.login(shard)?)?;
+        let pool = self.database.pool(shard, &self.login(shard))?;
         if let Some(slot) = self.pools.get_mut(usize::from(shard.0)) {
             *slot = Some(Arc::clone(&pool));
         }

@@ -10,7 +10,6 @@ use crate::config::Login;
 use crate::control::Control;
 use crate::error::Error;
 use crate::error::Result;
-use crate::error::codes;
 use crate::exec::cache::PlanCache;
 use crate::limits;
 use crate::pool::Connector;
@@ -197,23 +196,9 @@ impl Database {
         Ok(pool)
     }
 
-    /// The login on the servers for a client's user: the one configured for it, else its own password, else the one in
-    /// the shard's URL.
-    ///
-    /// # Errors
-    /// 28000 when there is none to use.
-    pub fn login(&self, user: &config::User, shard: ShardId) -> Result<Login> {
-        if let Some(name) = &user.server_user {
-            return Ok(Login { user: name.clone(), password: user.server_password.clone() });
-        }
-        if let config::UserAuth::Password(password) = &user.auth {
-            return Ok(Login { user: user.name.clone(), password: Some(password.clone()) });
-        }
-        let endpoint = self.config.shards.get(usize::from(shard.0)).map(|s| &s.primary);
-        endpoint.and_then(|e| e.login.clone()).ok_or_else(|| {
-            Error::new(codes::INVALID_AUTHORIZATION, format!("no login on the servers for user \"{}\"", user.name))
-                .hint("Give server_user and server_password in its [[user]] entry, or a login in the shards' URLs.")
-        })
+    /// The login in a shard's URL.
+    pub fn url_login(&self, shard: ShardId) -> Option<&Login> {
+        self.config.shards.get(usize::from(shard.0)).and_then(|s| s.primary.login.as_ref())
     }
 
     /// How the pools stand: (shard, user, counts).

@@ -1,7 +1,7 @@
 //! Opening a server connection: TCP, TLS as sslmode says, start-up, login.
 
-use crate::auth::AuthStep;
-use crate::auth::ServerAuth;
+use crate::auth::server_auth::AuthStep;
+use crate::auth::server_auth::ServerAuth;
 use crate::config::Endpoint;
 use crate::config::Login;
 use crate::config::SslMode;
@@ -59,10 +59,7 @@ impl Connector {
     /// # Errors
     /// A root certificate that cannot be read.
     pub fn new(shard: &str, endpoint: &Endpoint, login: Login, connect_timeout: Duration) -> Result<Self> {
-        let tls = match endpoint.tls.mode {
-            SslMode::Disable => None,
-            _ => Some(tls::client_config(&endpoint.tls)?),
-        };
+        let tls = tls::client_config(&endpoint.tls)?;
         Ok(Connector(Arc::new(Inner {
             shard: shard.to_owned(),
             endpoint: endpoint.clone(),

@@ -1,5 +1,6 @@
 //! What all sessions share: the configuration in force, the databases, and who is connected.
 
+use crate::auth::logins::Logins;
 use crate::config::Config;
 use crate::error::Error;
 use crate::error::Result;
@@ -18,6 +19,7 @@ use tokio::sync::watch;
 pub struct State {
     pub config: Config,
     pub databases: HashMap<String, Arc<Database>>,
+    pub logins: Arc<Logins>,
     pub tls: Option<Arc<rustls::ServerConfig>>,
 }
 
