@@ -39,6 +39,28 @@ pub fn integer_value(literal: &str) -> Option<i128> {
     i128::from_str_radix(body, radix).ok()
 }
 
+/// A value as a string literal that means the same under any standard_conforming_strings and any client encoding: only
+/// ASCII is written.
+pub fn quote(value: &str) -> String {
+    let plain = value.bytes().all(|byte| byte.is_ascii() && byte != b'\\');
+    if plain {
+        return format!("'{}'", value.replace('\'', "''"));
+    }
+    let mut out = String::with_capacity(value.len() + 16);
+    out.push_str("E'");
+    for character in value.chars() {
+        match character {
+            '\'' => out.push_str("''"),
+            '\\' => out.push_str("\\\\"),
+            character if character.is_ascii() => out.push(character),
+            character if u32::from(character) <= 0xffff => out.push_str(&format!("\\u{:04x}", u32::from(character))),
+            character => out.push_str(&format!("\\U{:08x}", u32::from(character))),
+        }
+    }
+    out.push('\'');
+    out
+}
+
 fn plain_value<'a>(literal: &'a str, lexeme: &Lexeme) -> Option<Cow<'a, str>> {
     if !lexeme.continued {
         let body = literal.get(1..literal.len() - 1)?;
@@ -253,6 +275,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
     use super::integer_value;
+    use super::quote;
     use super::string_value;
     use crate::sql::lexer::tokenize;
     use proptest::prelude::any;
@@ -325,6 +348,14 @@ mod tests {
         fn never_panics(text in "(E|U&|N|B|)'([\\\\'u0-9a-fx$+\n-]|é|''|\\\\){0,20}'", conforming in any::<bool>()) {
             let _ = string_value(&text, 0..text.len(), conforming);
             let _ = integer_value(&text);
+        }
+
+        #[test]
+        fn quoted_values_round_trip(inner in "([^\0]|'|\\\\|é|😀){0,20}", conforming in any::<bool>()) {
+            let text = quote(&inner);
+            assert!(text.is_ascii());
+            let value = string_value(&text, 0..text.len(), conforming);
+            assert_eq!(value.as_deref(), Some(inner.as_str()));
         }
 
         #[test]
