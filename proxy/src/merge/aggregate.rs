@@ -302,7 +302,8 @@ fn add_average(state: &mut State, sum_type: Oid, bytes: &[u8], more: i64) -> Res
             State::AvgNumeric { sum: sum.add(&Numeric::from_binary(bytes)?), count: total(*count)? }
         }
         (_, oid::INT8) => State::AvgInt { sum: i64::from_be_bytes(fixed(bytes)?).into(), count: more },
-        (_, oid::FLOAT8) => State::AvgFloat { sum: f64::from_be_bytes(fixed(bytes)?), count: more },
+        // float8_accum starts at 0, so that the average of -0 is 0
+        (_, oid::FLOAT8) => State::AvgFloat { sum: 0.0 + f64::from_be_bytes(fixed(bytes)?), count: more },
         (_, _) => State::AvgNumeric { sum: Numeric::from_binary(bytes)?, count: more },
     };
     *state = next;
