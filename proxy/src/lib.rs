@@ -16,6 +16,7 @@ pub mod plan;
 pub mod route;
 pub mod merge;
 // ---- no I/O and no clock above this line ----
+pub mod tls;
 pub mod net;
 pub mod auth;
 pub mod pool;

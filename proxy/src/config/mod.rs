@@ -1,10 +1,59 @@
 //! Text → `ConfigFile` (as written) → [`Config`] (as used); all mistakes at once, with file, line and key.
 
+mod check;
+mod databases;
+mod literal;
+pub mod mistake;
+pub mod name;
+pub mod placement;
+mod reader;
+mod shard_maps;
+pub mod units;
+pub mod url;
+pub mod written;
+
+use crate::config::check::Checker;
+use crate::config::mistake::Mistake;
+use crate::config::mistake::Mistakes;
+use crate::config::mistake::Place;
+use crate::config::reader::Section;
+use crate::config::written::ConfigFile;
 use crate::value::Datum;
 use crate::value::KeyType;
+use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
+use toml::de::DeTable;
+
+/// Reads a configuration file's text. `file_name` is only told in mistakes; `env` and `read` give the values of
+/// `env:NAME` and `file:PATH`, so that this module does no I/O itself.
+///
+/// # Errors
+/// Every mistake of the file, in its order. Where the text is not TOML, only that is told.
+pub fn load(
+    text: &str,
+    file_name: &str,
+    env: &dyn Fn(&str) -> Option<String>,
+    read: &dyn Fn(&Path) -> io::Result<String>,
+) -> Result<Config, Vec<Mistake>> {
+    let mistakes = Mistakes::new(file_name, text);
+    let (table, syntax) = DeTable::parse_recoverable(text);
+    for error in &syntax {
+        let line = mistakes.line(error.span().map_or(0, |span| span.start));
+        mistakes.add(&Place { line, key: String::new() }, error.message().replace('\n', ", "));
+    }
+    if !syntax.is_empty() {
+        return Err(mistakes.into_sorted());
+    }
+    let file = ConfigFile::read(Section::root(table.get_ref(), &mistakes));
+    let config = check::config(&Checker { mistakes: &mistakes, env, read }, &file);
+    match config.filter(|_| mistakes.is_empty()) {
+        Some(config) => Ok(config),
+        None => Err(mistakes.into_sorted()),
+    }
+}
 
 /// The configuration as used: checked, defaults filled in, secrets read.
 #[derive(Clone, Debug, PartialEq)]
@@ -157,6 +206,8 @@ pub struct MapConfig {
     pub key: Vec<KeyType>,
     pub function: MapFunction,
     pub pins: Vec<(Vec<Datum>, usize)>,
+    /// A hash map without `placement`: its buckets were spread evenly over the shards.
+    pub placed_by_default: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -165,7 +216,10 @@ pub enum MapFunction {
     Hash(Vec<usize>),
     /// Ordered and non-overlapping: ([from, to), shard).
     Range(Vec<(Option<Vec<Datum>>, Option<Vec<Datum>>, usize)>),
-    List { values: Vec<(Vec<Datum>, usize)>, default: Option<usize> },
+    List {
+        values: Vec<(Vec<Datum>, usize)>,
+        default: Option<usize>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -197,5 +251,11 @@ pub enum RunsOn {
     Any,
     Home,
     /// By a shard key: the position of the argument (from 0) and of the map.
-    Key { argument: usize, map: usize },
+    Key {
+        argument: usize,
+        map: usize,
+    },
 }
+
+#[cfg(test)]
+mod tests;

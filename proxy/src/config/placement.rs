@@ -1,0 +1,152 @@
+//! The placement of a database as canonical text: what decides where each row lives, and nothing else. Two
+//! configurations with the same text find the same rows. Shards go by name, so their order does not matter.
+
+use crate::config::Database;
+use crate::config::MapConfig;
+use crate::config::MapFunction;
+use crate::config::TableConfig;
+use crate::config::TablePlace;
+use crate::config::UnlistedTables;
+use crate::config::name::quoted;
+use crate::value::Datum;
+use crate::value::KeyType;
+use sha2::Digest;
+use sha2::Sha256;
+use std::fmt::Write;
+
+/// SHA-256 of [`text`], in hexadecimal.
+pub fn placement_hash(database: &Database) -> String {
+    hex(&Sha256::digest(text(database).as_bytes()))
+}
+
+/// One line for each thing: shards, maps, tables, column rules, unlisted tables; sorted within each.
+pub fn text(database: &Database) -> String {
+    let mut lines = Vec::new();
+    let mut shards: Vec<String> = database.shards.iter().map(|shard| format!("shard {}", shard.name)).collect();
+    shards.sort_unstable();
+    lines.append(&mut shards);
+    let mut tables: Vec<String> = database
+        .tables
+        .iter()
+        .map(|table| format!("table {} {}", table_name(table), table_text(database, &table.place)))
+        .collect();
+    tables.sort_unstable();
+    lines.append(&mut tables);
+    let mut rules: Vec<String> = database
+        .column_rules
+        .iter()
+        .map(|(column, map)| format!("column {} {}", quoted(column), sharded_text(database, *map)))
+        .collect();
+    rules.sort_unstable();
+    lines.append(&mut rules);
+    lines.push(format!("unlisted {}", unlisted_text(database.unlisted)));
+    lines.join("\n")
+}
+
+/// `"schema"."name"`.
+pub fn table_name(table: &TableConfig) -> String {
+    format!("{}.{}", quoted(&table.schema), quoted(&table.name))
+}
+
+pub fn unlisted_text(unlisted: UnlistedTables) -> &'static str {
+    match unlisted {
+        UnlistedTables::Single => "single",
+        UnlistedTables::Reference => "reference",
+        UnlistedTables::Refuse => "refuse",
+    }
+}
+
+/// Where one table's rows live: `reference`, `single s1`, or `sharded ("tenant_id") hash (bigint) …`.
+pub fn table_text(database: &Database, place: &TablePlace) -> String {
+    match place {
+        TablePlace::Reference => "reference".to_owned(),
+        TablePlace::Single(shard) => format!("single {}", shard_name(database, *shard)),
+        TablePlace::Sharded { map, key } => {
+            let columns: Vec<String> = key.iter().map(|column| quoted(column)).collect();
+            format!("sharded ({}) {}", columns.join(", "), sharded_text(database, *map))
+        }
+    }
+}
+
+fn sharded_text(database: &Database, map: usize) -> String {
+    database.maps.get(map).map_or_else(String::new, |map| map_text(database, map))
+}
+
+/// The map's function from keys to shards; its name is not part of it. Integer types give equal places, and so do
+/// text and varchar: they are told as one.
+pub fn map_text(database: &Database, map: &MapConfig) -> String {
+    let types: Vec<&str> = map.key.iter().map(|key| type_text(*key)).collect();
+    let mut text = format!("({}) ", types.join(", "));
+    match &map.function {
+        MapFunction::Hash(placement) => {
+            let _ = write!(text, "hash {}: {}", placement.len(), placement_text(database, placement));
+        }
+        MapFunction::Range(parts) => {
+            let part = |(from, to, shard): &(Option<Vec<Datum>>, Option<Vec<Datum>>, usize)| {
+                let bound = |key: &Option<Vec<Datum>>| key.as_ref().map_or("…".to_owned(), |key| key_text(key));
+                format!("[{}, {}) {}", bound(from), bound(to), shard_name(database, *shard))
+            };
+            let _ = write!(text, "range: {}", parts.iter().map(part).collect::<Vec<_>>().join(" "));
+        }
+        MapFunction::List { values, default } => {
+            let _ = write!(text, "list: {}", entries_text(database, values));
+            let _ = default.map(|shard| write!(text, " default {}", shard_name(database, shard)));
+        }
+    }
+    if !map.pins.is_empty() {
+        let _ = write!(text, " pins: {}", entries_text(database, &map.pins));
+    }
+    text
+}
+
+fn type_text(key: KeyType) -> &'static str {
+    match key {
+        KeyType::SmallInt | KeyType::Integer | KeyType::BigInt => "integer",
+        KeyType::Text | KeyType::Varchar => "text",
+        KeyType::Bpchar | KeyType::Uuid | KeyType::Date | KeyType::Timestamp | KeyType::TimestampTz => key.name(),
+    }
+}
+
+/// Runs of buckets: `0-2047 s0, 2048-4095 s1`.
+pub fn placement_text(database: &Database, placement: &[usize]) -> String {
+    let runs: Vec<String> = runs(placement)
+        .into_iter()
+        .map(|(from, to, shard)| format!("{from}-{to} {}", shard_name(database, shard)))
+        .collect();
+    runs.join(", ")
+}
+
+/// Runs of equal shards: (first bucket, last bucket, shard).
+pub fn runs(placement: &[usize]) -> Vec<(usize, usize, usize)> {
+    let mut runs: Vec<(usize, usize, usize)> = Vec::new();
+    for (bucket, shard) in placement.iter().enumerate() {
+        match runs.last_mut() {
+            Some((_, to, last)) if last == shard => *to = bucket,
+            _ => runs.push((bucket, bucket, *shard)),
+        }
+    }
+    runs
+}
+
+fn entries_text(database: &Database, entries: &[(Vec<Datum>, usize)]) -> String {
+    let mut texts: Vec<String> =
+        entries.iter().map(|(key, shard)| format!("{} {}", key_text(key), shard_name(database, *shard))).collect();
+    texts.sort_unstable();
+    texts.join(", ")
+}
+
+fn key_text(key: &[Datum]) -> String {
+    let texts: Vec<String> = key.iter().map(ToString::to_string).collect();
+    format!("({})", texts.join(", "))
+}
+
+fn shard_name(database: &Database, shard: usize) -> &str {
+    database.shards.get(shard).map_or("?", |shard| shard.name.as_str())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
