@@ -292,8 +292,8 @@ fn range_and_list_map_mistakes() {
             ],
         ),
         (
-            range("\"text\", \"bigint\"", "ranges = [{ from = [\"a\"], shard = \"s0\" }]\n"),
-            &["f:17: database.d.shard_map[0].ranges[0].from: expected one value for each key column (2 in all), not 1"],
+            range("\"text\", \"bigint\"", "ranges = [{ from = [\"a\", 1, 2], shard = \"s0\" }]\n"),
+            &["f:17: database.d.shard_map[0].ranges[0].from: expected 1 to 2 values (of the first key columns), not 3"],
         ),
         (
             range("\"smallint\"", "ranges = [{ from = 40000, shard = \"s0\" }, { from = 1.5, shard = \"s0\" }]\n"),
@@ -464,8 +464,7 @@ fn the_placement_text_says_where_rows_live_and_no_more() {
     let table = "[[database.d.table]]\nname = \"t\"\nshard_map = \"m\"\nkey = [\"k\"]\n";
     let of = |text: &str| good(&in_database(text)).databases.remove(0);
     let database = of(&format!("{map}{table}"));
-    let expected =
-        "shard s0\nshard s1\ntable \"public\".\"t\" sharded (\"k\") (integer) hash 4: 0-1 s0, 2-3 s1\nunlisted single";
+    let expected = "shard s0 \nshard s1 \ntable \"public\".\"t\" sharded (\"k\") (integer) hash 4: 0-1 s0, 2-3 s1\nunlisted  single where found";
     assert_eq!(super::placement::text(&database), expected);
     let explicit = "placement = [{ buckets = \"0-1\", shard = \"s0\" }, { buckets = \"2-3\", shard = \"s1\" }]\n";
     let same = of(&format!("{map}{explicit}{table}").replace("\"m\"", "\"other\"").replace("bigint", "integer"));
