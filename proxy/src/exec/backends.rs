@@ -134,7 +134,7 @@ impl Backends {
         let index = match self.held.iter().position(|h| h.shard == shard) {
             Some(index) => index,
             None => {
-                let lease = self.pool(shard)?.lease().await?;
+                let lease = self.lease(shard, variables).await?;
                 self.cancel.enter(Arc::clone(&lease.cancel)).await;
                 self.held.push(Held { shard, lease, joined: false, unsynced: false, answering: false, owes_ready: false, pinned: None });
                 self.held.len() - 1
@@ -154,6 +154,19 @@ impl Backends {
             return Err(error);
         }
         self.held.get_mut(index).ok_or_else(|| Error::internal("a lease is gone"))
+    }
+
+    /// A connection from the pool. One on which a session has made variables of its own cannot forget them, only empty
+    /// them: it is closed instead.
+    async fn lease(&mut self, shard: ShardId, variables: &Variables) -> Result<Lease> {
+        let pool = self.pool(shard)?;
+        loop {
+            let mut lease = pool.lease().await?;
+            if !variables.difference(&lease.applied).is_some_and(|d| d.resets_custom()) {
+                return Ok(lease);
+            }
+            lease.dead = true;
+        }
     }
 
     async fn release(&mut self, held: Held) {
@@ -301,13 +314,17 @@ pub async fn run_on(held: &mut Held, sql: &str) -> Result<Answer> {
 /// rollback does not undo them; they are waited for, so that nothing runs under wrong ones.
 async fn settle(held: &mut Held, transaction: &Transaction, variables: &Variables) -> Result<()> {
     if let Some(difference) = variables.difference(&held.lease.applied) {
-        for sql in difference.statements() {
-            if let Err(error) = run_on(held, &sql).await {
-                held.lease.applied.forget();
-                return Err(error);
-            }
+        if held.unsynced && held.joined {
+            // Several statements in one text; inside a block a Sync ends nothing.
+            crate::wire::frontend::put_empty(&mut held.lease.io.write, crate::wire::frontend::SYNC);
+            held.lease.answer(crate::wire::backend::READY).await?;
+            held.unsynced = false;
         }
-        variables.note_applied(&mut held.lease.applied);
+        if let Err(error) = run_on(held, &difference.to_sql()).await {
+            held.lease.applied.forget();
+            return Err(error);
+        }
+        held.lease.applied.adopt(variables);
     }
     if transaction.is_block() && !held.joined {
         let mut sql = begin_text(&transaction.modes);
@@ -315,15 +332,14 @@ async fn settle(held: &mut Held, transaction: &Transaction, variables: &Variable
             sql.push_str("; SAVEPOINT ");
             sql.push_str(&quote_identifier(savepoint));
         }
-        for statement in variables.local_statements() {
-            sql.push_str("; ");
-            sql.push_str(&statement);
-        }
         if held.unsynced {
-            for statement in sql.split("; ") {
-                held.lease.run_in_pipeline(statement).await?;
-            }
+            // Statements before the BEGIN in the same pipeline belong to the block; nothing else was set in it yet.
+            held.lease.run_in_pipeline(&begin_text(&transaction.modes)).await?;
         } else {
+            if let Some(local) = variables.local_sql() {
+                sql.push_str("; ");
+                sql.push_str(&local);
+            }
             held.lease.run(&sql).await?;
         }
         held.joined = true;

@@ -214,7 +214,9 @@ async fn open(shared: &Shared, state: &State, connection: &mut Connection, start
     let Some(user) = state.config.users.iter().find(|u| u.name == user_name) else {
         return Err(Error::fatal(codes::INVALID_PASSWORD, wrong_password(user_name).message).into());
     };
-    let variables = Variables::from_startup(&startup.parameters)?;
+    let variables = Variables::with_startup(crate::variables::startup::settings(
+        startup.parameters.iter().map(|(n, v)| (n.as_str(), v.as_str())),
+    )?);
     backend::put_authentication(&mut connection.write, 0, &[]);
     let cancel = CancelSlot::default();
     let reported = greet(state, database, user, &variables, startup, &cancel).await?;

@@ -154,7 +154,8 @@ impl Session {
     fn resolved_search_path(&self, snapshot: &Snapshot) -> Vec<String> {
         let user = self.backends.user.server_user.as_deref().unwrap_or(&self.backends.user.name);
         let user = self.variables.get("role").filter(|r| *r != "none").unwrap_or(user);
-        crate::variables::parse_search_path(self.variables.search_path().unwrap_or("\"$user\", public"))
+        crate::variables::text::search_path(self.variables.search_path().unwrap_or("\"$user\", public"))
+            .unwrap_or_default()
             .into_iter()
             .map(|schema| if schema == "$user" { user.to_owned() } else { schema })
             .filter(|schema| schema == "pg_catalog" || snapshot.catalog.schemas.contains(schema))

@@ -82,11 +82,11 @@ impl Session {
             self.backends.transaction.settings_changed = true;
         }
         if local {
-            self.variables.set_local(name, &value);
+            self.variables.set_local(name, Some(&value));
         } else {
             self.variables.set(name, &value);
             if let Some(held) = self.backends.find(shard) {
-                self.variables.note_applied(&mut held.lease.applied);
+                held.lease.applied.adopt(&self.variables);
             }
         }
         Ok(())
@@ -176,7 +176,8 @@ impl Session {
             self.portals.clear();
             self.cursors.clear();
             self.forced = None;
-            let settings = self.variables.reset_all();
+            let settings = !self.variables.desired().is_empty();
+            self.variables.discard_all();
             self.discard_pinned("DISCARD ALL").await?;
             self.temporary.clear();
             if settings {
