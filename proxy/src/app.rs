@@ -272,7 +272,7 @@ async fn check(path: &Path, offline: bool) -> Result<(), String> {
                 if let Err(error) = built.refresh().await {
                     problems.push(describe(&database.name, &error));
                 }
-                problems.extend(built.problems().await.into_iter().map(|p| format!("database {}: {p}", database.name)));
+                problems.extend(built.problems().into_iter().map(|p| format!("database {}: {p}", database.name)));
             }
         }
         if !problems.is_empty() {

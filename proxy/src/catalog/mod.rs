@@ -71,6 +71,28 @@ pub struct Catalog {
 }
 
 impl Catalog {
+    /// What is known while no shard has been read yet: nothing.
+    pub fn empty(database: &str) -> Catalog {
+        Catalog {
+            version: 0,
+            database: database.to_owned(),
+            shards: Vec::new(),
+            maps: Vec::new(),
+            relations: HashMap::new(),
+            functions: Functions::default(),
+            unlisted: Unlisted::Refuse,
+            column_rules: BTreeMap::new(),
+            listed: HashMap::new(),
+            default_collation: Collation::Linguistic,
+            schemas: Vec::new(),
+            indexes: HashMap::new(),
+            system: HashSet::new(),
+            types: BTreeMap::new(),
+            differing_types: HashSet::new(),
+            problems: Vec::new(),
+        }
+    }
+
     /// The first shard of the configuration.
     pub const HOME: ShardId = ShardId(0);
 

@@ -374,7 +374,7 @@ pub fn quote_identifier(name: &str) -> String {
 /// Everything that a session may have left on a connection.
 async fn reset(lease: &mut Lease) -> Result<()> {
     lease.run("DISCARD ALL").await?;
-    lease.applied = crate::variables::Applied::default();
+    lease.applied = crate::variables::applied::Applied::default();
     lease.statements.clear();
     Ok(())
 }

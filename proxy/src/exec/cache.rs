@@ -27,8 +27,11 @@ pub struct Planned {
     pub description: OnceLock<Arc<Description>>,
     /// Column types of the shard text.
     pub shard_types: OnceLock<Arc<Vec<Oid>>>,
-    /// The plan holds for every text with the same normalised form.
+    /// The plan holds for every text with the same normalised form, as long as these literals are the same.
     pub template: bool,
+    pub fixed: Vec<(usize, String)>,
+    /// The text for the shards of a scattered statement, with this text's literals in it.
+    pub shard_text: Option<String>,
     /// Types of parameters that the client declared: what servers are told.
     pub declared: Vec<Oid>,
     /// Types of parameters that the planner was told: declared, or as a server has inferred them.

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -40,6 +41,7 @@ pub struct Database {
     reading: tokio::sync::Mutex<Reading>,
     /// What a server reports at login, by user: good for clients that set nothing unusual.
     greetings: Mutex<HashMap<String, Arc<BTreeMap<String, String>>>>,
+    ready: AtomicBool,
 }
 
 /// What the last reading of the shards' catalogs brought.
@@ -60,10 +62,7 @@ impl Database {
     /// A control login or certificate that cannot be used.
     pub fn new(config: &config::Database, pool: &config::Pool) -> Result<Self> {
         let schemas: Vec<Option<ShardSchema>> = config.shards.iter().map(|_| None).collect();
-        let (catalog, problems) = Catalog::build(config, &schemas, Arc::new(HashMap::new()), 0);
-        for problem in problems {
-            tracing::debug!(database = %config.name, problem);
-        }
+        let catalog = Catalog::empty(&config.name);
         Ok(Database {
             config: config.clone(),
             pool: pool.clone(),
@@ -72,6 +71,7 @@ impl Database {
             control: Control::new(config)?,
             reading: tokio::sync::Mutex::new(Reading { at: None, schemas, builtins: None, placed: false }),
             greetings: Mutex::new(HashMap::new()),
+            ready: AtomicBool::new(false),
         })
     }
 
@@ -145,16 +145,36 @@ impl Database {
         }
         self.publish(&reading.schemas, reading.builtins.clone().unwrap_or_default());
         reading.at = Some(started);
+        let ready = reading.placed && reading.schemas.iter().all(Option::is_some);
+        self.ready.store(ready, Ordering::Release);
         Ok(())
     }
 
     fn publish(&self, schemas: &[Option<ShardSchema>], builtins: Arc<HashMap<String, crate::catalog::BuiltinFunction>>) {
         let version = VERSIONS.fetch_add(1, Ordering::Relaxed);
-        let (catalog, problems) = Catalog::build(&self.config, schemas, builtins, version);
-        for problem in problems {
-            tracing::warn!(database = %self.config.name, problem, "catalog");
+        match Catalog::build(&self.config, schemas, builtins, version) {
+            Ok(catalog) => {
+                for problem in &catalog.problems {
+                    tracing::debug!(database = %self.config.name, problem, "catalog");
+                }
+                self.snapshot.store(Arc::new(Snapshot { catalog: Arc::new(catalog), plans: PlanCache::default() }));
+            }
+            Err(problems) => {
+                for problem in problems {
+                    tracing::warn!(database = %self.config.name, problem, "catalog");
+                }
+            }
         }
-        self.snapshot.store(Arc::new(Snapshot { catalog: Arc::new(catalog), plans: PlanCache::default() }));
+    }
+
+    /// Every shard's catalog has been read, and the placement record agrees.
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    /// What is wrong with the catalog as it was read last.
+    pub fn problems(&self) -> Vec<String> {
+        self.snapshot.load().catalog.problems.clone()
     }
 
     /// A snapshot of what a transaction sees that has changed the schema: the home shard's catalog read over its own
@@ -167,11 +187,12 @@ impl Database {
             .schemas
             .iter()
             .enumerate()
-            .map(|(i, old)| Some(schema.overlaid(if i == 0 { None } else { old.as_ref() })))
+            .map(|(i, old)| overlaid(&schema, if i == 0 { None } else { old.as_ref() }))
             .collect();
         let version = VERSIONS.fetch_add(1, Ordering::Relaxed);
         let builtins = reading.builtins.clone().unwrap_or_default();
-        let (catalog, _) = Catalog::build(&self.config, &schemas, builtins, version);
+        let catalog = Catalog::build(&self.config, &schemas, builtins, version)
+            .map_err(|problems| Error::internal(problems.join("; ")))?;
         Ok(Arc::new(Snapshot { catalog: Arc::new(catalog), plans: PlanCache::default() }))
     }
 
@@ -220,4 +241,13 @@ impl Database {
 
 fn parse(text: &str) -> Result<ShardSchema> {
     serde_json::from_str(text).map_err(|e| Error::internal(format!("the catalog of a shard could not be read: {e}")))
+}
+
+/// What another shard has in a transaction that changed the schema: what runs there runs on every shard that has the
+/// tables, so the home shard's view is taken, but for what only the other shard has.
+fn overlaid(home: &ShardSchema, other: Option<&ShardSchema>) -> Option<ShardSchema> {
+    match other {
+        None => Some(home.clone()),
+        Some(other) => Some(other.clone()),
+    }
 }

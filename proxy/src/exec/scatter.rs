@@ -17,7 +17,6 @@ use crate::plan::ScatterPlan;
 use crate::plan::ShardColumn;
 use crate::pool::ServerConnection;
 use crate::value::Oid;
-use crate::value::oid;
 use crate::variables::Variables;
 use crate::wire::backend;
 use crate::wire::frontend;
@@ -29,6 +28,8 @@ use std::sync::Arc;
 pub struct Execution<'a> {
     pub planned: &'a Planned,
     pub plan: &'a ScatterPlan,
+    /// The shards' text, with the client's literals in it.
+    pub text: &'a str,
     pub shards: &'a [ShardId],
     /// Parameter formats and values as in a Bind message, up to the result formats.
     pub parameters: &'a [u8],
@@ -113,7 +114,7 @@ async fn shard_types(held: &mut Held, execution: &Execution<'_>, params: &[Oid])
     if let Some(types) = execution.planned.shard_types.get() {
         return Ok(Arc::clone(types));
     }
-    let text = execution.plan.sql.as_bytes();
+    let text = execution.text.as_bytes();
     let described = describe(held, execution.planned.scatter_number, text, params).await.map_err(without_position)?;
     let types = Arc::new(described.fields.unwrap_or_default().iter().map(|f| f.type_oid).collect::<Vec<_>>());
     Ok(Arc::clone(execution.planned.shard_types.get_or_init(|| types)))
@@ -168,8 +169,9 @@ async fn start(
 ) -> Result<Merge> {
     let fields = description.fields.as_deref().unwrap_or_default();
     let client_types: Vec<Oid> = fields.iter().map(|f| f.type_oid).collect();
-    if client_types.iter().any(|&t| t >= oid::FIRST_USER) && backends.database.config.shards.len() > 1 {
-        return Err(Error::unsupported("a scattered statement that returns a user-defined type is not supported yet")
+    let catalog = Arc::clone(&backends.database.snapshot().catalog);
+    if client_types.iter().any(|t| catalog.differing_types.contains(t)) {
+        return Err(Error::unsupported("a scattered statement that returns this user-defined type is not supported yet")
             .detail("Its object identifier differs from shard to shard.")
             .hint("Cast the column to text, or fix the shard key."));
     }
@@ -201,7 +203,7 @@ async fn start(
         held.owes_ready = !unsynced;
         let server: &mut ServerConnection = &mut held.lease;
         server.broken = true;
-        prepare(server, execution.planned.scatter_number, execution.plan.sql.as_bytes(), &description.params);
+        prepare(server, execution.planned.scatter_number, execution.text.as_bytes(), &description.params);
         evict(server);
         let out = &mut server.io.write;
         frontend::put_bind(out, b"", name.as_bytes(), &tail);

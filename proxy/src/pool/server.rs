@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::net::Connection;
 use crate::net::lost;
 use crate::pool::CancelTarget;
-use crate::variables::Applied;
+use crate::variables::applied::Applied;
 use crate::wire::Status;
 use crate::wire::backend;
 use crate::wire::frontend;

@@ -10,7 +10,6 @@ use crate::exec::backends::State;
 use crate::exec::backends::run_on;
 use crate::plan::EverywherePlan;
 use crate::plan::OnShards;
-use crate::plan::PinReason;
 use crate::pool::Answer;
 use crate::session::Failure;
 use crate::session::HOME;
@@ -21,25 +20,20 @@ use std::collections::HashSet;
 
 impl Session {
     pub(super) async fn everywhere(&mut self, plan: &EverywherePlan, text: &str) -> Outcome {
-        let shards = self.shards_of(plan);
-        let outcome = if plan.outside_transaction {
+        let shards = self.shards_of(plan, text);
+        if plan.outside_transaction {
             self.one_after_the_other(&shards, text).await
         } else {
             self.in_one_transaction(plan, &shards, text).await
-        };
-        if let (Ok(()), Some(name)) = (&outcome, &plan.temporary) {
-            self.pin(HOME, PinReason::TemporaryTable);
-            self.temporary.push(name.clone());
         }
-        outcome
     }
 
-    fn shards_of(&self, plan: &EverywherePlan) -> Vec<ShardId> {
+    fn shards_of(&self, plan: &EverywherePlan, text: &str) -> Vec<ShardId> {
         let shards: Vec<ShardId> = match &plan.shards {
             OnShards::All => self.backends.database.shards().collect(),
             OnShards::Some(shards) => shards.clone(),
         };
-        if !plan.once_per_server {
+        if !is_about_roles(text) {
             return shards;
         }
         let mut servers = HashSet::new();
@@ -181,4 +175,15 @@ impl Session {
         }
         backend::put_command_complete(out, tag);
     }
+}
+
+/// Roles belong to a server, not to a database: shards that are databases of one server share them.
+fn is_about_roles(text: &str) -> bool {
+    let tokens = crate::sql::lexer::tokenize(text, true).unwrap_or_default();
+    let mut words = tokens.iter().map(|t| text.get(t.start as usize..t.end as usize).unwrap_or_default());
+    let first = words.next().unwrap_or_default();
+    let second = words.next().unwrap_or_default();
+    ["create", "alter", "drop"].iter().any(|w| first.eq_ignore_ascii_case(w))
+        && ["role", "user", "group"].iter().any(|w| second.eq_ignore_ascii_case(w))
+        && !words.next().unwrap_or_default().eq_ignore_ascii_case("mapping")
 }

@@ -24,9 +24,10 @@ impl Session {
             Route::Any | Route::Home | Route::Nowhere => return Err(Error::internal("a route was not resolved").into()),
         };
         let scatter = match &explain.inner.scatter {
-            Ok(scatter) => Arc::clone(scatter),
+            Ok(scatter) => scatter,
             Err(error) => return Err(error.clone().into()),
         };
+        let sql = scatter.sql.render(text, &self.scan.literals);
         if !explain.text {
             return Err(Error::unsupported("EXPLAIN of a scattered statement in a format other than TEXT is not supported yet")
                 .hint("Use EXPLAIN (FORMAT TEXT).")
@@ -36,7 +37,7 @@ impl Session {
         for shard in shards {
             let name = self.backends.database.config.shards.get(usize::from(shard.0)).map_or_else(String::new, |s| s.name.clone());
             let held = self.backends.acquire(shard, &self.variables).await?;
-            let answer = run_on(held, &format!("{}{}", explain.prefix, scatter.sql)).await?;
+            let answer = run_on(held, &format!("{}{sql}", explain.prefix)).await?;
             lines.push(format!("  on shard {name}:"));
             for row in &answer.rows {
                 let cell = row.first().and_then(|v| v.as_deref()).unwrap_or_default();

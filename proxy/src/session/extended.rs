@@ -28,6 +28,7 @@ use crate::session::Outcome;
 use crate::session::Session;
 use crate::session::measure;
 use crate::session::prepared::Prepared;
+use crate::session::rows::shard_text;
 use crate::session::simple::ends_transaction;
 use crate::sql::command::Command;
 use crate::wire::Tag;
@@ -472,6 +473,7 @@ impl Session {
             let execution = Execution {
                 planned: &portal.planned,
                 plan: &portal.plan,
+                text: shard_text(&portal.planned)?,
                 shards: &portal.shards,
                 parameters: &portal.parameters,
                 formats: &portal.formats,
@@ -781,6 +783,7 @@ impl Session {
                     let execution = Execution {
                         planned: &portal.planned,
                         plan: &portal.plan,
+                        text: shard_text(&portal.planned)?,
                         shards: &portal.shards,
                         parameters: &portal.parameters,
                         formats: &portal.formats,

@@ -296,7 +296,7 @@ async fn greet(
             Ok(held) => {
                 let parameters = held.lease.parameters.clone();
                 backends.give_back().await;
-                let nothing_set = variables.difference(&crate::variables::Applied::default()).is_none();
+                let nothing_set = variables.difference(&crate::variables::applied::Applied::default()).is_none();
                 if nothing_set {
                     database.keep_greeting(&user.name, &parameters);
                 }

@@ -14,6 +14,7 @@ use crate::session::Session;
 use crate::sql::Statement;
 use crate::sql::command::Command;
 use crate::sql::normalize;
+use crate::sql::normalize::Normalized;
 use crate::value::Oid;
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -70,7 +71,9 @@ impl Session {
         let scan = std::mem::take(&mut self.scan);
         self.key.extend_from_slice(&scan.key);
         self.scan = scan;
-        if let Some(planned) = snapshot.plans.get(&self.key) {
+        if let Some(planned) = snapshot.plans.get(&self.key)
+            && planned.fixed.iter().all(|(n, fixed)| self.literal(text, *n) == Some(fixed))
+        {
             return Ok(planned);
         }
         let form_key = self.key.clone();
@@ -136,7 +139,21 @@ impl Session {
             forced_shard: self.forced,
         };
         let plan = plan::plan(&statement, &context);
+        let mut fixed = Vec::new();
+        let mut shard_text = None;
+        if let Plan::Rows(rows) = &plan {
+            let mut scan = Normalized::default();
+            normalize::scan(text, conforming, &mut scan)?;
+            let literals = scan.literals;
+            let written = |n: usize| literals.get(n).and_then(|l| text.get(l.start as usize..l.end as usize));
+            fixed = rows.fixed.iter().filter_map(|&n| Some((n, written(n)?.to_owned()))).collect();
+            if let Ok(scatter) = &rows.scatter {
+                shard_text = Some(scatter.sql.render(text, &literals));
+            }
+        }
         Ok(Planned {
+            fixed,
+            shard_text,
             template: is_template(&plan, &statement.command),
             text: Arc::clone(&statement.text),
             command: statement.command.clone(),
@@ -174,6 +191,11 @@ impl Session {
         self.backends.database.snapshot().catalog.version != before
     }
 
+    fn literal<'a>(&self, text: &'a str, ordinal: usize) -> Option<&'a str> {
+        let literal = self.scan.literals.get(ordinal)?;
+        text.get(literal.start as usize..literal.end as usize)
+    }
+
     /// Scans a text into `self.scan`.
     pub(super) fn scan_text(&mut self, text: &str) -> Result<()> {
         let conforming = self.conforming_strings();
@@ -188,7 +210,6 @@ fn is_template(plan: &Plan, command: &Command) -> bool {
     let Plan::Rows(rows) = plan else { return false };
     matches!(command, Command::Select | Command::Insert | Command::Update | Command::Delete)
         && matches!(rows.target, Target::Keys { .. })
-        && !rows.reads_literals
         && !rows.opaque
         && rows.set_config.is_empty()
         && rows.pins.is_none()

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::plan::Plan;
+use crate::plan::Target;
 use crate::sql::normalize;
 use crate::telemetry;
 use std::time::Duration;
@@ -15,7 +16,7 @@ pub fn count_error(error: &Error) {
 pub fn kind(plan: &Plan) -> &'static str {
     match plan {
         Plan::Session => "session",
-        Plan::Rows(rows) => rows.target.kind(),
+        Plan::Rows(rows) => target_kind(&rows.target),
         Plan::Everywhere(_) => "everywhere",
         Plan::Explain(_) => "explain",
         Plan::Unknown(_) | Plan::AskFirst(_) => "unknown",
@@ -36,5 +37,16 @@ pub fn fingerprint(text: &str) -> String {
     match normalize::scan(text, true, &mut scan) {
         Ok(()) => scan.key.iter().map(|&b| if b.is_ascii_graphic() || b == b' ' || b >= 0x80 { b } else { b'?' }).map(char::from).take(500).collect(),
         Err(_) => "(not readable)".to_owned(),
+    }
+}
+
+/// How a target is reached, as metrics name it.
+fn target_kind(target: &Target) -> &'static str {
+    match target {
+        Target::Any => "any",
+        Target::Home => "home",
+        Target::Shard(_) => "single",
+        Target::Keys { .. } => "keys",
+        Target::All => "all",
     }
 }

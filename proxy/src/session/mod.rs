@@ -32,7 +32,6 @@ use crate::session::extended::Portal;
 use crate::session::prepared::Prepared;
 use crate::session::registry::Shared;
 use crate::sql::normalize::Normalized;
-use crate::session::measure;
 use crate::variables::Variables;
 use crate::wire::Tag;
 use crate::wire::backend;

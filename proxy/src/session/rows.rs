@@ -118,6 +118,15 @@ impl Session {
         if rows.opaque {
             self.pin(shard, PinReason::Opaque);
         }
+        self.temporary.extend(rows.makes.temporary.iter().cloned());
+        if rows.makes.changes_schema {
+            if self.backends.transaction.is_block() {
+                self.backends.transaction.schema_changed = true;
+                self.renew_overlay().await?;
+            } else {
+                self.backends.database.refresh().await?;
+            }
+        }
         for set in &rows.set_config {
             self.read_back(shard, set).await?;
         }
@@ -127,7 +136,7 @@ impl Session {
     pub(super) fn pin(&mut self, shard: ShardId, reason: PinReason) {
         // With one shard there is still a pool to share: state must not reach the next client.
         self.backends.pin(shard, reason);
-        metrics::counter!(crate::telemetry::PINS_TOTAL, "reason" => reason.name()).increment(1);
+        metrics::counter!(crate::telemetry::PINS_TOTAL, "reason" => pin_name(reason)).increment(1);
     }
 
     /// `set_config` has run: its value becomes the session's.
@@ -239,7 +248,7 @@ impl Session {
         backend::put_row_description(&mut self.client.write, &fields);
         let formats = vec![0; fields.len()];
         let execution =
-            Execution { planned, plan: &plan, shards, parameters: NO_VALUES, formats: &formats, limit, offset };
+            Execution { planned, plan: &plan, text: shard_text(planned)?, shards, parameters: NO_VALUES, formats: &formats, limit, offset };
         let rows = self.run_scatter(&execution, &description).await?;
         backend::put_command_complete(&mut self.client.write, &format!("SELECT {rows}"));
         Ok(())
@@ -369,4 +378,21 @@ async fn relay(held: &mut Held, client: &mut crate::net::Connection) -> std::res
             copy::copy_in(&mut held.lease, client).await?;
         }
     }
+}
+
+/// A reason as metrics and the console name it.
+pub fn pin_name(reason: PinReason) -> &'static str {
+    match reason {
+        PinReason::TemporaryTable => "temporary table",
+        PinReason::Listen => "listen",
+        PinReason::AdvisoryLock => "advisory lock",
+        PinReason::HoldCursor => "holdable cursor",
+        PinReason::Opaque => "opaque function",
+        PinReason::SequenceState => "sequence",
+    }
+}
+
+/// The text for the shards.
+pub fn shard_text(planned: &Planned) -> Result<&str> {
+    planned.shard_text.as_deref().ok_or_else(|| Error::internal("a scattered statement without a text for the shards"))
 }

@@ -206,7 +206,7 @@ impl Session {
             run_on(held, text).await?;
             if all {
                 held.lease.statements.clear();
-                held.lease.applied = crate::variables::Applied::default();
+                held.lease.applied = crate::variables::applied::Applied::default();
                 held.pinned = None;
             }
         }
