@@ -3,13 +3,33 @@
 //! A plan holds no values and no connections. It names literals by ordinal and parameters by number, so that one plan
 //! serves every text that differs only in literals which the planner did not read.
 
+mod analyse;
+mod classes;
+mod copy;
+mod display;
+mod explain;
+mod functions;
+mod names;
+mod predicates;
+mod rows;
+mod scatter;
+mod schema;
+mod source;
+mod template;
+mod words;
+
+pub use template::Piece;
+pub use template::Template;
+
 use crate::catalog::Catalog;
 use crate::catalog::MapId;
 use crate::catalog::QualifiedName;
 use crate::catalog::ShardId;
 use crate::error::Error;
-use crate::value::Datum;
 use crate::sql::Statement;
+use crate::sql::command::Command;
+use crate::value::Datum;
+use crate::value::KeyType;
 use crate::value::Oid;
 use std::sync::Arc;
 
@@ -40,6 +60,9 @@ pub enum Plan {
     Explain(ExplainPlan),
     /// Nobody knows this table: read the catalog again, then let the home shard say so.
     Unknown(UnknownNames),
+    /// It cannot be read here: Parse it on the home shard. PostgreSQL's error is the answer; what it accepts is refused
+    /// with this one.
+    AskFirst(Error),
     Refuse(Error),
 }
 
@@ -57,6 +80,20 @@ pub struct RowsPlan {
     pub pins: Option<PinReason>,
     /// COPY … FROM STDIN or TO STDOUT on one shard.
     pub copy: Option<CopyDirection>,
+    /// Ordinals of the literals whose values this plan was made for: it serves another text of the same normalised
+    /// form only if these are the same there.
+    pub fixed: Vec<usize>,
+    /// The statement changes the schema (SELECT INTO, CREATE TEMP TABLE AS): read the catalog again afterwards. With
+    /// `temporary`, these temporary tables exist afterwards.
+    pub makes: Makes,
+}
+
+/// What exists after a statement that did not exist before it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Makes {
+    pub changes_schema: bool,
+    /// Names of temporary tables that the session has afterwards.
+    pub temporary: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,9 +136,10 @@ pub enum Target {
     Home,
     /// A single table's shard.
     Shard(ShardId),
-    /// Each condition bounds where the rows of one group of colocated tables are. The statement runs whole if all of
-    /// them name the same one shard; several conditions that do not are not scattered.
-    Keys(Vec<KeyCondition>),
+    /// Each condition bounds where the rows of one table are that matter. The statement runs whole if all of them, and
+    /// `also` (the shards of single tables and the like that it reads), name one shard. Else it is scattered over the
+    /// shards of the first condition, if it can be.
+    Keys { conditions: Vec<KeyCondition>, also: Vec<ShardId> },
     /// Written on every shard: reference tables.
     All,
 }
@@ -110,6 +148,10 @@ pub enum Target {
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyCondition {
     pub map: MapId,
+    /// Of the table's key columns.
+    pub types: Vec<KeyType>,
+    /// The key columns as the statement calls them (`orders.tenant_id`), for messages and the printed plan.
+    pub names: Vec<String>,
     pub expr: KeyExpr,
 }
 
@@ -151,16 +193,70 @@ pub enum Source {
 }
 
 /// What each shard runs, and how the rows become one answer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ScatterPlan {
     /// The text for the shards. Its parameters are the client's, with the same numbers.
-    pub sql: String,
-    /// Format of each column of the shards' rows.
-    pub columns: Vec<ShardColumn>,
-    pub merge: MergeSpec,
-    /// LIMIT and OFFSET as the client wrote them; the text has been given their sum already.
+    pub sql: Template,
+    pub layout: Layout,
+    /// LIMIT and OFFSET as the client wrote them; the text has been given their sum already, or none of them.
     pub limit: Option<Count>,
     pub offset: Option<Count>,
+}
+
+/// The columns of the shards' rows, and what the merge does with them.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Layout {
+    /// The client's columns (as many as the statement itself has: `*` is not expanded here), then, if `copies`, all of
+    /// them once more, hidden, then `extra` more hidden ones.
+    Rows { copies: bool, extra: usize, distinct: bool, order: Vec<RowSortKey> },
+    /// A second aggregation: every column is known.
+    Grouped { columns: Vec<ShardColumn>, merge: MergeSpec },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct RowSortKey {
+    pub by: HiddenColumn,
+    pub descending: bool,
+    pub nulls_first: bool,
+}
+
+/// A hidden column of [`Layout::Rows`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HiddenColumn {
+    /// The copy of the client's n-th column, from 0.
+    Copy(usize),
+    /// The n-th of the extra ones, from 0.
+    Extra(usize),
+}
+
+impl ScatterPlan {
+    /// The shards' columns and the merge with absolute positions, once it is known how many columns the statement
+    /// itself has (from its RowDescription).
+    pub fn resolve(&self, client_columns: usize) -> (Vec<ShardColumn>, MergeSpec) {
+        let (copies, extra, distinct, order) = match &self.layout {
+            Layout::Grouped { columns, merge } => return (columns.clone(), merge.clone()),
+            Layout::Rows { copies, extra, distinct, order } => (*copies, *extra, *distinct, order),
+        };
+        let hidden = if copies { client_columns } else { 0 } + extra;
+        let mut columns: Vec<ShardColumn> = (0..client_columns).map(ShardColumn::Client).collect();
+        columns.extend(std::iter::repeat_n(ShardColumn::Hidden, hidden));
+        let position = |by| match by {
+            HiddenColumn::Copy(n) => client_columns + n,
+            HiddenColumn::Extra(n) => client_columns + if copies { client_columns } else { 0 } + n,
+        };
+        let order = order.iter().map(|key| SortKey {
+            by: SortBy::Column(position(key.by)),
+            descending: key.descending,
+            nulls_first: key.nulls_first,
+        });
+        let merge = MergeSpec {
+            output: (0..client_columns).map(Output::Column).collect(),
+            group: None,
+            distinct: distinct.then(|| (0..client_columns).map(|n| client_columns + n).collect()),
+            order: order.collect(),
+        };
+        (columns, merge)
+    }
 }
 
 /// A column of the rows that shards send.
@@ -172,7 +268,7 @@ pub enum ShardColumn {
     Hidden,
 }
 
-/// A row count in LIMIT or OFFSET; a NULL is no limit, or no offset.
+/// A row count in LIMIT or OFFSET; a NULL parameter is no limit, or no offset. Negative ones are errors (2201W, 2201X).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
     Rows(u64),
@@ -240,6 +336,8 @@ pub struct EverywherePlan {
     pub shards: OnShards,
     /// PostgreSQL refuses it inside a transaction block (VACUUM, CREATE INDEX CONCURRENTLY, …).
     pub outside_transaction: bool,
+    /// What it does to rows: LOCK TABLE locks, TRUNCATE writes, ANALYZE reads.
+    pub effect: Effect,
     /// The catalog must be read again afterwards.
     pub changes_schema: bool,
 }
@@ -261,7 +359,68 @@ pub struct ExplainPlan {
     pub text: bool,
 }
 
+/// Relations that the catalog does not have.
 #[derive(Clone, Debug)]
 pub struct UnknownNames {
     pub names: Vec<QualifiedName>,
+}
+
+/// Decides what to do for a statement.
+pub fn plan(statement: &Statement, context: &Context<'_>) -> Plan {
+    match &statement.command {
+        Command::Explain => explain::plan(statement, context),
+        Command::Copy => copy::plan(statement, context),
+        Command::Select | Command::Insert | Command::Update | Command::Delete | Command::Merge => {
+            rows::plan(statement, context)
+        }
+        Command::Call | Command::Do => rows::plan_opaque(statement, context),
+        Command::Lock | Command::Maintenance | Command::Truncate | Command::Schema => schema::plan(statement, context),
+        Command::Checkpoint => Plan::Rows(RowsPlan::at(Target::Home, Effect::Read)),
+        Command::Other => words::plan(statement, context),
+        Command::Empty
+        | Command::Begin(_)
+        | Command::Commit { .. }
+        | Command::Rollback { .. }
+        | Command::Savepoint(_)
+        | Command::Release(_)
+        | Command::RollbackTo(_)
+        | Command::PrepareTransaction
+        | Command::CommitPrepared
+        | Command::RollbackPrepared
+        | Command::SetTransaction(_)
+        | Command::SetCharacteristics(_)
+        | Command::Set { .. }
+        | Command::Reset(_)
+        | Command::ResetAll
+        | Command::Show(_)
+        | Command::Discard { .. }
+        | Command::Prepare { .. }
+        | Command::Execute { .. }
+        | Command::Deallocate(_)
+        | Command::Declare { .. }
+        | Command::Fetch { .. }
+        | Command::Move { .. }
+        | Command::CloseCursor(_)
+        | Command::Listen(_)
+        | Command::Unlisten(_)
+        | Command::Notify(_)
+        | Command::SetConstraints => Plan::Session,
+    }
+}
+
+impl RowsPlan {
+    /// Whole, at one place, with nothing to remember.
+    pub fn at(target: Target, effect: Effect) -> RowsPlan {
+        RowsPlan {
+            target,
+            effect,
+            scatter: Err(Error::unsupported("a statement over several shards")),
+            opaque: false,
+            set_config: Vec::new(),
+            pins: None,
+            copy: None,
+            fixed: Vec::new(),
+            makes: Makes::default(),
+        }
+    }
 }

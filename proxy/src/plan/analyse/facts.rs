@@ -1,0 +1,75 @@
+//! What a statement does beside reading rows, as far as it decides where it can run.
+
+use crate::catalog::QualifiedName;
+use crate::catalog::Relation;
+use crate::catalog::ShardId;
+use crate::error::Error;
+use crate::plan::KeyCondition;
+use crate::plan::PinReason;
+use crate::plan::SetConfig;
+use std::sync::Arc;
+
+/// Gathered over the whole statement; names are of the first construct of each kind.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// The first reason for which it cannot run on more than one shard, nor on one.
+    pub error: Option<Error>,
+    pub unknown: Vec<QualifiedName>,
+    /// A function or operator that may read or write anything.
+    pub opaque: Option<String>,
+    /// A function of that name is not known.
+    pub unknown_function: Option<String>,
+    /// It holds no state that lasts (said by the operator).
+    pub stateless: bool,
+    pub time: Option<String>,
+    pub server: Option<String>,
+    pub volatile: Option<String>,
+    pub system_column: Option<String>,
+    /// A collation other than those that compare bytes.
+    pub collation: Option<String>,
+    /// An OID as a name: it differs between shards.
+    pub object_name: Option<String>,
+    pub set_config: Vec<SetConfig>,
+    pub pins: Option<PinReason>,
+    /// Shards of single tables, sequences and the like.
+    pub needs: Vec<(ShardId, String)>,
+    /// Conditions that declared functions bring.
+    pub conditions: Vec<KeyCondition>,
+    pub system: bool,
+    pub reference: bool,
+    pub temporary: bool,
+    pub locks: bool,
+    pub into: bool,
+    pub tablesample: bool,
+    /// A table with row security, or with rules.
+    pub policies: Option<QualifiedName>,
+    /// A CTE is used more than once.
+    pub shared_cte: bool,
+    /// Constructs of other databases, or such as are not known here.
+    pub foreign: bool,
+    pub writes: Vec<Write>,
+    /// Every table that is read or written, for collations.
+    pub relations: Vec<Arc<Relation>>,
+    /// Ordinals of literals that were read.
+    pub fixed: Vec<usize>,
+}
+
+/// A table that is written.
+#[derive(Clone, Debug)]
+pub struct Write {
+    pub relation: Arc<Relation>,
+    /// Rows that an INSERT writes: where they must live.
+    pub rows: Option<KeyCondition>,
+}
+
+impl Facts {
+    pub fn refuse(&mut self, error: Error) {
+        self.error.get_or_insert(error);
+    }
+
+    pub fn need(&mut self, shard: ShardId, what: String) {
+        if !self.needs.iter().any(|(s, _)| *s == shard) {
+            self.needs.push((shard, what));
+        }
+    }
+}
