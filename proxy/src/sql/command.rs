@@ -378,32 +378,32 @@ fn declare(reader: &mut Reader<'_>) -> Option<Command> {
 /// fetch_args: a direction, FROM or IN, and the cursor's name, which may stand alone.
 fn cursor(reader: &mut Reader<'_>) -> Option<String> {
     if reader.tokens.len() > 1 {
-        direction(reader);
+        direction(reader)?;
         let _ = reader.word("from") || reader.word("in");
     }
     reader.name()
 }
 
-fn direction(reader: &mut Reader<'_>) {
+/// Steps over a direction, which may be missing.
+fn direction(reader: &mut Reader<'_>) -> Option<()> {
     if ["next", "prior", "first", "last", "all"].iter().any(|word| reader.word(word)) {
-        return;
+        return Some(());
     }
     if reader.word("absolute") || reader.word("relative") {
-        signed_integer(reader);
-    } else if reader.word("forward") || reader.word("backward") {
-        if !reader.word("all") {
-            signed_integer(reader);
-        }
-    } else {
+        return signed_integer(reader).then_some(());
+    }
+    let counted = reader.word("forward") || reader.word("backward");
+    if !(counted && reader.word("all")) {
         signed_integer(reader);
     }
+    Some(())
 }
 
-fn signed_integer(reader: &mut Reader<'_>) {
+fn signed_integer(reader: &mut Reader<'_>) -> bool {
     let sign = usize::from(reader.symbol_at(0, "-") || reader.symbol_at(0, "+"));
-    if reader.tokens.get(sign).is_some_and(|token| token.kind == TokenKind::Integer) {
-        reader.skip(sign + 1);
-    }
+    let found = reader.tokens.get(sign).is_some_and(|token| token.kind == TokenKind::Integer);
+    reader.skip(if found { sign + 1 } else { 0 });
+    found
 }
 
 fn unlisten(reader: &mut Reader<'_>) -> Option<Command> {
@@ -666,6 +666,8 @@ mod tests {
             "DEALLOCATE",
             "DECLARE c FOR SELECT 1",
             "FETCH",
+            "FETCH ABSOLUTE c",
+            "FETCH RELATIVE FROM c",
             "FETCH ALL",
             "FETCH a b",
             "CLOSE",
