@@ -5,6 +5,7 @@
 //! is `Other`, so that PostgreSQL gives its syntax error.
 
 use crate::sql::clauses;
+use crate::sql::lexer;
 use crate::sql::lexer::Token;
 use crate::sql::lexer::TokenKind;
 use crate::sql::reader::Reader;
@@ -118,10 +119,13 @@ pub struct TransactionModes {
     pub snapshot: Option<String>,
 }
 
-/// Tells a statement's kind; `tokens` are those of `text`.
+/// Tells a statement's kind; `tokens` are those of `text`. Several statements are `Other`: `lexer::split` them first.
 pub fn classify(text: &str, tokens: &[Token]) -> Command {
     let reader = Reader::new(text, tokens);
     let Some(first) = reader.peek() else { return Command::Empty };
+    if !lexer::is_one_statement(text, reader.tokens) {
+        return Command::Other;
+    }
     if first.is_symbol(text, "(") {
         return Command::Select;
     }
@@ -467,6 +471,9 @@ mod tests {
             ("CALL p()", Command::Call),
             ("DO $$ BEGIN END $$", Command::Do),
             ("CHECKPOINT", Command::Checkpoint),
+            ("SELECT 1; DROP TABLE t", Command::Other),
+            ("CREATE TABLE t (); DROP TABLE t", Command::Other),
+            ("CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; END;", Command::Schema),
             ("LOAD 'x'", Command::Other),
             ("\"select\" 1", Command::Other),
             ("selec 1", Command::Other),
