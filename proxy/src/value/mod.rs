@@ -1,13 +1,18 @@
 //! Column bytes ↔ [`Datum`]: the values of the types that Shardway compares, hashes and sums itself, exactly as
 //! PostgreSQL does. What is not here is computed by PostgreSQL.
 //!
-//! Two kinds of values: a [`Datum`] is the value of a shard key (routing: [`key`], [`array`], [`hash`]).
+//! A [`Datum`] is the value of a shard key (for routing: [`key`], [`array`], [`hash`]). A merge works on the bytes that
+//! shards send: [`binary`] compares them, [`numeric`] adds and divides, [`output`] writes results.
 
 pub mod array;
+pub mod binary;
 pub mod datetime;
+pub mod float;
 pub mod hash;
 pub mod key;
+pub mod numeric;
 pub mod oid;
+pub mod output;
 
 use bytes::Bytes;
 use std::cmp::Ordering;
