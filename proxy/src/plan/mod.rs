@@ -3,7 +3,20 @@
 //! A plan holds no values and no connections. It names literals by ordinal and parameters by number, so that one plan
 //! serves every text that differs only in literals which the planner did not read.
 
+mod analyse;
+mod classes;
+mod copy;
+mod display;
+mod explain;
+mod functions;
+mod names;
+mod predicates;
+mod rows;
+mod scatter;
+mod schema;
+mod source;
 mod template;
+mod words;
 
 pub use template::Piece;
 pub use template::Template;
@@ -352,12 +365,62 @@ pub struct UnknownNames {
     pub names: Vec<QualifiedName>,
 }
 
+/// Decides what to do for a statement.
 pub fn plan(statement: &Statement, context: &Context<'_>) -> Plan {
-    let _ = context;
     match &statement.command {
-        Command::Explain | Command::Copy | Command::Select | Command::Insert | Command::Update | Command::Delete | Command::Merge | Command::Other | Command::Call | Command::Do => Plan::Rows(RowsPlan { target: Target::Home, effect: Effect::Read, scatter: Err(Error::unsupported("x")), opaque: false, set_config: vec![], pins: None, copy: None, fixed: vec![], makes: Makes::default() }),
-        Command::Lock | Command::Maintenance | Command::Truncate | Command::Schema => Plan::Everywhere(EverywherePlan { shards: OnShards::All, outside_transaction: false, effect: Effect::Write, changes_schema: true }),
-        _ => Plan::Session,
+        Command::Explain => explain::plan(statement, context),
+        Command::Copy => copy::plan(statement, context),
+        Command::Select | Command::Insert | Command::Update | Command::Delete | Command::Merge => {
+            rows::plan(statement, context)
+        }
+        Command::Call | Command::Do => rows::plan_opaque(statement, context),
+        Command::Lock | Command::Maintenance | Command::Truncate | Command::Schema => schema::plan(statement, context),
+        Command::Checkpoint => Plan::Rows(RowsPlan::at(Target::Home, Effect::Read)),
+        Command::Other => words::plan(statement, context),
+        Command::Empty
+        | Command::Begin(_)
+        | Command::Commit { .. }
+        | Command::Rollback { .. }
+        | Command::Savepoint(_)
+        | Command::Release(_)
+        | Command::RollbackTo(_)
+        | Command::PrepareTransaction
+        | Command::CommitPrepared
+        | Command::RollbackPrepared
+        | Command::SetTransaction(_)
+        | Command::SetCharacteristics(_)
+        | Command::Set { .. }
+        | Command::Reset(_)
+        | Command::ResetAll
+        | Command::Show(_)
+        | Command::Discard { .. }
+        | Command::Prepare { .. }
+        | Command::Execute { .. }
+        | Command::Deallocate(_)
+        | Command::Declare { .. }
+        | Command::Fetch { .. }
+        | Command::Move { .. }
+        | Command::CloseCursor(_)
+        | Command::Listen(_)
+        | Command::Unlisten(_)
+        | Command::Notify(_)
+        | Command::SetConstraints => Plan::Session,
     }
 }
-impl std::fmt::Display for Plan { fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { f.write_str("plan") } }
+
+impl RowsPlan {
+    /// Whole, at one place, with nothing to remember.
+    pub fn at(target: Target, effect: Effect) -> RowsPlan {
+        RowsPlan {
+            target,
+            effect,
+            scatter: Err(Error::unsupported("a statement over several shards")),
+            opaque: false,
+            set_config: Vec::new(),
+            pins: None,
+            copy: None,
+            fixed: Vec::new(),
+            makes: Makes::default(),
+        }
+    }
+}

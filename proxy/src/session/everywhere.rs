@@ -116,7 +116,11 @@ impl Session {
     /// The catalog as the transaction sees it now, read over its own connection to the home shard.
     pub(super) async fn renew_overlay(&mut self) -> Outcome {
         let held = self.backends.acquire(HOME, &self.variables).await?;
+        // What the query sets for itself must not last to the end of the client's transaction.
+        run_on(held, "SAVEPOINT shardway_catalog").await?;
         let answer = run_on(held, QUERY).await?;
+        run_on(held, "ROLLBACK TO SAVEPOINT shardway_catalog").await?;
+        run_on(held, "RELEASE SAVEPOINT shardway_catalog").await?;
         let text = answer.text().ok_or_else(|| Error::internal("the catalog query gave no row"))?;
         self.backends.transaction.overlay = Some(self.backends.database.overlay(&text).await?);
         Ok(())

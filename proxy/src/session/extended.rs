@@ -522,14 +522,29 @@ impl Session {
         Ok(())
     }
 
-    /// A Query message in the middle of a pipeline ends it too, without a ReadyForQuery of its own.
-    pub(super) async fn sync_before_query(&mut self) -> Outcome {
-        if self.pipeline.open {
-            self.end_pipeline().await?;
-            self.pipeline.open = false;
-            self.end_statement().await;
+    /// A Query message in the middle of a pipeline ends it too, without a ReadyForQuery of its own. False when an error
+    /// came to light: then the Query is skipped like everything up to Sync.
+    pub(super) async fn sync_before_query(&mut self) -> Outcome<bool> {
+        if !self.pipeline.open {
+            return Ok(true);
         }
-        Ok(())
+        match self.drain(false).await {
+            Ok(_) => {}
+            Err(Failure::Error(error)) => self.fail_pipeline(&error).await?,
+            Err(Failure::Reported) => {
+                self.fail_transaction();
+                self.pipeline.skipping = true;
+            }
+            Err(other) => return Err(other),
+        }
+        if self.pipeline.skipping {
+            self.client.flush().await.map_err(|_| Failure::Gone)?;
+            return Ok(false);
+        }
+        self.end_pipeline().await?;
+        self.pipeline.open = false;
+        self.end_statement().await;
+        Ok(true)
     }
 
     /// Sends Sync to every server connection that is in the pipeline, the writer first. False when the Sync was the

@@ -9,7 +9,6 @@ use crate::session::Failure;
 use crate::session::HOME;
 use crate::session::Outcome;
 use crate::session::Session;
-use crate::route::Values;
 use crate::sql::command::Command;
 use crate::sql::lexer;
 use crate::session::measure;
@@ -20,7 +19,9 @@ use std::time::Instant;
 
 impl Session {
     pub(super) async fn query(&mut self, body: &[u8]) -> Outcome {
-        self.sync_before_query().await?;
+        if !self.sync_before_query().await? {
+            return Ok(());
+        }
         let text = frontend::query(body)?;
         let outcome = match std::str::from_utf8(text) {
             Ok(text) => self.texts(text).await,

@@ -5,6 +5,7 @@
 //! is `Other`, so that PostgreSQL gives its syntax error.
 
 use crate::sql::clauses;
+use crate::sql::lexer;
 use crate::sql::lexer::Token;
 use crate::sql::lexer::TokenKind;
 use crate::sql::reader::Reader;
@@ -118,10 +119,13 @@ pub struct TransactionModes {
     pub snapshot: Option<String>,
 }
 
-/// Tells a statement's kind; `tokens` are those of `text`.
+/// Tells a statement's kind; `tokens` are those of `text`. Several statements are `Other`: `lexer::split` them first.
 pub fn classify(text: &str, tokens: &[Token]) -> Command {
     let reader = Reader::new(text, tokens);
     let Some(first) = reader.peek() else { return Command::Empty };
+    if !lexer::is_one_statement(text, reader.tokens) {
+        return Command::Other;
+    }
     if first.is_symbol(text, "(") {
         return Command::Select;
     }
@@ -378,32 +382,32 @@ fn declare(reader: &mut Reader<'_>) -> Option<Command> {
 /// fetch_args: a direction, FROM or IN, and the cursor's name, which may stand alone.
 fn cursor(reader: &mut Reader<'_>) -> Option<String> {
     if reader.tokens.len() > 1 {
-        direction(reader);
+        direction(reader)?;
         let _ = reader.word("from") || reader.word("in");
     }
     reader.name()
 }
 
-fn direction(reader: &mut Reader<'_>) {
+/// Steps over a direction, which may be missing.
+fn direction(reader: &mut Reader<'_>) -> Option<()> {
     if ["next", "prior", "first", "last", "all"].iter().any(|word| reader.word(word)) {
-        return;
+        return Some(());
     }
     if reader.word("absolute") || reader.word("relative") {
-        signed_integer(reader);
-    } else if reader.word("forward") || reader.word("backward") {
-        if !reader.word("all") {
-            signed_integer(reader);
-        }
-    } else {
+        return signed_integer(reader).then_some(());
+    }
+    let counted = reader.word("forward") || reader.word("backward");
+    if !(counted && reader.word("all")) {
         signed_integer(reader);
     }
+    Some(())
 }
 
-fn signed_integer(reader: &mut Reader<'_>) {
+fn signed_integer(reader: &mut Reader<'_>) -> bool {
     let sign = usize::from(reader.symbol_at(0, "-") || reader.symbol_at(0, "+"));
-    if reader.tokens.get(sign).is_some_and(|token| token.kind == TokenKind::Integer) {
-        reader.skip(sign + 1);
-    }
+    let found = reader.tokens.get(sign).is_some_and(|token| token.kind == TokenKind::Integer);
+    reader.skip(if found { sign + 1 } else { 0 });
+    found
 }
 
 fn unlisten(reader: &mut Reader<'_>) -> Option<Command> {
@@ -467,6 +471,9 @@ mod tests {
             ("CALL p()", Command::Call),
             ("DO $$ BEGIN END $$", Command::Do),
             ("CHECKPOINT", Command::Checkpoint),
+            ("SELECT 1; DROP TABLE t", Command::Other),
+            ("CREATE TABLE t (); DROP TABLE t", Command::Other),
+            ("CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; END;", Command::Schema),
             ("LOAD 'x'", Command::Other),
             ("\"select\" 1", Command::Other),
             ("selec 1", Command::Other),
@@ -666,6 +673,8 @@ mod tests {
             "DEALLOCATE",
             "DECLARE c FOR SELECT 1",
             "FETCH",
+            "FETCH ABSOLUTE c",
+            "FETCH RELATIVE FROM c",
             "FETCH ALL",
             "FETCH a b",
             "CLOSE",

@@ -126,6 +126,25 @@ fn push_statement(text: &str, from: usize, tokens: Option<&[Token]>, statements:
     statements.push(from + blank..end);
 }
 
+/// Whether no semicolon separates statements in a text (those at its end do not count).
+pub(crate) fn is_one_statement(text: &str, tokens: &[Token]) -> bool {
+    if !tokens.iter().any(|token| token.is_symbol(text, ";")) {
+        return true;
+    }
+    let mut open = Openings::default();
+    let mut ended = false;
+    for (index, token) in tokens.iter().enumerate() {
+        if token.is_symbol(text, ";") && open.none() {
+            ended = true;
+        } else if ended {
+            return false;
+        } else {
+            open.step(text, tokens.get(..=index).unwrap_or_default());
+        }
+    }
+    true
+}
+
 /// What is open at a place in a statement, so that a semicolon there does not end it.
 #[derive(Default)]
 struct Openings {

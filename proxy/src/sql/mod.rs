@@ -4,15 +4,9 @@
 //! E'', U&'', $tag$, standard_conforming_strings); from the tokens come the statement's kind and its normalised form;
 //! sqlparser gives the tree where one is needed. Text is never printed from a tree: it is spliced by byte offsets.
 //!
-//! Signatures that other modules rely on:
-//!
-//! ```text
-//! lexer::tokenize(text: &str, standard_conforming_strings: bool) -> Result<Vec<Token>, Error>   // Token { kind, start, end }
-//! lexer::split(text, scs) -> Result<Vec<Range<usize>>, Error>    // statements of a Query message, empty ones left out
-//! normalize::scan(text, scs, &mut Normalized) -> Result<(), Error> // one pass, no allocation when the buffer is reused
-//! Statement::new(text: Arc<str>, scs) -> Result<Statement, Error> // tokens + command; the tree only on demand
-//! Statement::tree(&self) -> Result<&ast::Statement, ParseFailure>
-//! ```
+//! Bottom up: `scanner` (PostgreSQL's lexical rules) → `lexer` (tokens), `normalize` (key and literals), `literal`
+//! (values) → `reader`, `settings`, `command` (kinds), `names`, `hint` → `parse` (tree, locations), `clauses` (where the
+//! parts of a SELECT stand) → `splice`, `template` (new texts).
 
 pub mod clauses;
 pub mod command;
@@ -26,6 +20,7 @@ mod reader;
 mod scanner;
 mod settings;
 pub mod splice;
+pub mod template;
 
 use crate::error::Result;
 use crate::sql::command::Command;

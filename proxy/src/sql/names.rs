@@ -8,111 +8,35 @@ use std::borrow::Cow;
 const NAME_BYTES: usize = 63;
 
 /// Reserved words (RESERVED_KEYWORD in src/include/parser/kwlist.h): no names at all.
+#[rustfmt::skip]
 const RESERVED: [&str; 77] = [
-    "all",
-    "analyse",
-    "analyze",
-    "and",
-    "any",
-    "array",
-    "as",
-    "asc",
-    "asymmetric",
-    "both",
-    "case",
-    "cast",
-    "check",
-    "collate",
-    "column",
-    "constraint",
-    "create",
-    "current_catalog",
-    "current_date",
-    "current_role",
-    "current_time",
-    "current_timestamp",
-    "current_user",
-    "default",
-    "deferrable",
-    "desc",
-    "distinct",
-    "do",
-    "else",
-    "end",
-    "except",
-    "false",
-    "fetch",
-    "for",
-    "foreign",
-    "from",
-    "grant",
-    "group",
-    "having",
-    "in",
-    "initially",
-    "intersect",
-    "into",
-    "lateral",
-    "leading",
-    "limit",
-    "localtime",
-    "localtimestamp",
-    "not",
-    "null",
-    "offset",
-    "on",
-    "only",
-    "or",
-    "order",
-    "placing",
-    "primary",
-    "references",
-    "returning",
-    "select",
-    "session_user",
-    "some",
-    "symmetric",
-    "table",
-    "then",
-    "to",
-    "trailing",
-    "true",
-    "union",
-    "unique",
-    "user",
-    "using",
-    "variadic",
-    "when",
-    "where",
-    "window",
+    "all", "analyse", "analyze", "and", "any", "array", "as", "asc", "asymmetric", "both", "case", "cast", "check",
+    "collate", "column", "constraint", "create", "current_catalog", "current_date", "current_role", "current_time",
+    "current_timestamp", "current_user", "default", "deferrable", "desc", "distinct", "do", "else", "end", "except",
+    "false", "fetch", "for", "foreign", "from", "grant", "group", "having", "in", "initially", "intersect", "into",
+    "lateral", "leading", "limit", "localtime", "localtimestamp", "not", "null", "offset", "on", "only", "or",
+    "order", "placing", "primary", "references", "returning", "select", "session_user", "some", "symmetric", "table",
+    "then", "to", "trailing", "true", "union", "unique", "user", "using", "variadic", "when", "where", "window",
     "with",
 ];
 
 /// TYPE_FUNC_NAME_KEYWORD: no names of tables, columns, cursors, savepoints, …
+#[rustfmt::skip]
 const TYPE_OR_FUNCTION: [&str; 23] = [
-    "authorization",
-    "binary",
-    "collation",
-    "concurrently",
-    "cross",
-    "current_schema",
-    "freeze",
-    "full",
-    "ilike",
-    "inner",
-    "is",
-    "isnull",
-    "join",
-    "left",
-    "like",
-    "natural",
-    "notnull",
-    "outer",
-    "overlaps",
-    "right",
-    "similar",
-    "tablesample",
-    "verbose",
+    "authorization", "binary", "collation", "concurrently", "cross", "current_schema", "freeze", "full", "ilike",
+    "inner", "is", "isnull", "join", "left", "like", "natural", "notnull", "outer", "overlaps", "right", "similar",
+    "tablesample", "verbose",
+];
+
+/// COL_NAME_KEYWORD: names, but no functions.
+#[rustfmt::skip]
+const COLUMN_NAME: [&str; 51] = [
+    "between", "bigint", "bit", "boolean", "char", "character", "coalesce", "dec", "decimal", "exists", "extract",
+    "float", "greatest", "grouping", "inout", "int", "integer", "interval", "least", "national", "nchar", "none",
+    "normalize", "nullif", "numeric", "out", "overlay", "position", "precision", "real", "row", "setof", "smallint",
+    "substring", "time", "timestamp", "treat", "trim", "values", "varchar", "xmlattributes", "xmlconcat",
+    "xmlelement", "xmlexists", "xmlforest", "xmlnamespaces", "xmlparse", "xmlpi", "xmlroot", "xmlserialize",
+    "xmltable",
 ];
 
 /// Whether a word is reserved, in any case.
@@ -163,13 +87,14 @@ pub fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A name as quote_identifier (ruleutils.c) writes it: quotes only where they are needed. It knows fewer key words than
-/// PostgreSQL does, so it serves comparison and display, not SQL.
+/// A name as quote_identifier (ruleutils.c) writes it: quotes only where they are needed. Newer PostgreSQL has a few
+/// more key words, so it serves comparison and display rather than SQL.
 pub fn quote_if_needed(name: &str) -> Cow<'_, str> {
     let mut bytes = name.bytes();
     let first = bytes.next().is_some_and(|byte| matches!(byte, b'a'..=b'z' | b'_'));
     let plain = first && bytes.all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'));
-    if plain && can_be_name(name) { Cow::Borrowed(name) } else { Cow::Owned(quote(name)) }
+    let safe = plain && can_be_name(name) && !COLUMN_NAME.contains(&name);
+    if safe { Cow::Borrowed(name) } else { Cow::Owned(quote(name)) }
 }
 
 #[cfg(test)]

@@ -113,6 +113,7 @@ impl Copy<'_> {
         self.from = self.last;
     }
 
+    #[inline]
     fn take(&mut self, gap: Gap, lexeme: &Lexeme, into: &mut Normalized) {
         if lexeme.kind == TokenKind::Punctuation && self.text.get(lexeme.start) == Some(&b';') {
             self.take_semicolon(lexeme, into);

@@ -70,6 +70,8 @@ enum Class {
     Space,
     /// What an identifier may start with.
     Letter,
+    /// A letter that may also be the prefix of a literal.
+    Prefix,
     Digit,
     Dollar,
     Operator,
@@ -80,7 +82,7 @@ enum Class {
     Other,
 }
 
-const CLASSES: [Class; 256] = classes();
+static CLASSES: [Class; 256] = classes();
 
 const fn classes() -> [Class; 256] {
     let mut table = [Class::Other; 256];
@@ -88,6 +90,7 @@ const fn classes() -> [Class; 256] {
     while byte < 256 {
         table[byte] = match byte as u8 {
             b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c => Class::Space,
+            b'b' | b'B' | b'e' | b'E' | b'n' | b'N' | b'u' | b'U' | b'x' | b'X' => Class::Prefix,
             b'A'..=b'Z' | b'a'..=b'z' | b'_' | 0x80..=0xff => Class::Letter,
             b'0'..=b'9' => Class::Digit,
             b'$' => Class::Dollar,
@@ -104,12 +107,14 @@ const fn classes() -> [Class; 256] {
     table
 }
 
+#[inline]
 fn class(byte: u8) -> Class {
     CLASSES[usize::from(byte)]
 }
 
+#[inline]
 fn is_identifier_byte(byte: u8) -> bool {
-    matches!(class(byte), Class::Letter | Class::Digit | Class::Dollar)
+    matches!(class(byte), Class::Letter | Class::Prefix | Class::Digit | Class::Dollar)
 }
 
 /// A place in a text.
@@ -137,17 +142,20 @@ impl<'a> Scanner<'a> {
         Scanner { bytes: text.as_bytes(), at: at.min(text.len()), standard_conforming_strings: true }
     }
 
+    #[inline]
     fn peek(&self, at: usize) -> Option<u8> {
         self.bytes.get(at).copied()
     }
 
     /// The next token, white space and comments before it left out; `None` at the end.
+    #[inline]
     pub(crate) fn token(&mut self) -> Result<Option<Lexeme>, Fault> {
         self.gap()?;
         self.lexeme()
     }
 
     /// Steps over white space and comments.
+    #[inline]
     pub(crate) fn gap(&mut self) -> Result<Gap, Fault> {
         let mut gap = Gap::None;
         while let Some(byte) = self.peek(self.at) {
@@ -201,12 +209,14 @@ impl<'a> Scanner<'a> {
     }
 
     /// The token that starts here; the gap before it has been stepped over.
+    #[inline]
     pub(crate) fn lexeme(&mut self) -> Result<Option<Lexeme>, Fault> {
         let Some(first) = self.peek(self.at) else { return Ok(None) };
         let start = self.at;
         let simple = |kind: TokenKind, end: usize| Lexeme { kind, form: Form::Other, continued: false, start, end };
         let lexeme = match class(first) {
-            Class::Letter => match self.prefixed(first)? {
+            Class::Letter => simple(TokenKind::Word, self.identifier_end(start + 1)),
+            Class::Prefix => match self.prefixed(first)? {
                 Some(lexeme) => lexeme,
                 None => simple(TokenKind::Word, self.identifier_end(start + 1)),
             },
@@ -230,6 +240,7 @@ impl<'a> Scanner<'a> {
         Ok(Some(lexeme))
     }
 
+    #[inline]
     fn identifier_end(&self, from: usize) -> usize {
         let rest = self.bytes.get(from..).unwrap_or_default();
         rest.iter().position(|byte| !is_identifier_byte(*byte)).map_or(self.bytes.len(), |offset| from + offset)
@@ -346,7 +357,10 @@ impl<'a> Scanner<'a> {
         if digits > 0 {
             return Ok(plain(TokenKind::Param, start + 1 + digits));
         }
-        let tag = rest.iter().take_while(|byte| matches!(class(**byte), Class::Letter | Class::Digit)).count();
+        let tag = rest
+            .iter()
+            .take_while(|byte| matches!(class(**byte), Class::Letter | Class::Prefix | Class::Digit))
+            .count();
         if rest.get(tag) != Some(&b'$') {
             return Ok(plain(TokenKind::Punctuation, start + 1));
         }

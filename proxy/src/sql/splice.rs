@@ -23,6 +23,16 @@ impl<'a> Splice<'a> {
         Splice { text, edits: Vec::new() }
     }
 
+    /// The text as it was given.
+    pub fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// The changes, in the order of the calls.
+    pub(crate) fn edits(&self) -> impl Iterator<Item = (&Range<usize>, &Cow<'static, str>)> {
+        self.edits.iter().map(|edit| (&edit.range, &edit.new))
+    }
+
     /// Nothing was changed: the client's text can be forwarded as it is.
     pub fn is_unchanged(&self) -> bool {
         self.edits.is_empty()

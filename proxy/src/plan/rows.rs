@@ -1,0 +1,300 @@
+//! SELECT, INSERT, UPDATE, DELETE, MERGE: any shard, home, one shard by key, or scattered; else refused.
+
+use super::Context;
+use super::Effect;
+use super::KeyCondition;
+use super::KeyExpr;
+use super::PinReason;
+use super::Plan;
+use super::RowsPlan;
+use super::ScatterPlan;
+use super::Target;
+use super::UnknownNames;
+use super::analyse::Analysis;
+use super::analyse::Facts;
+use super::analyse::QueryResult;
+use super::analyse::Scope;
+use super::scatter;
+use super::source::SourceText;
+use super::words;
+use crate::catalog::Catalog;
+use crate::catalog::Placement;
+use crate::catalog::ShardId;
+use crate::catalog::Trigger;
+use crate::catalog::Volatility;
+use crate::error::Error;
+use crate::sql::Statement;
+use crate::sql::command::Command;
+use sqlparser::ast::Statement as Tree;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// How a shard can be chosen where the planner cannot.
+pub const CHOOSE: &str = "Choose a shard with SET shardway.shard = '…'.";
+
+/// Plans a statement that reads or writes rows.
+pub fn plan(statement: &Statement, context: &Context<'_>) -> Plan {
+    match statement.tree() {
+        Ok(tree) => plan_tree(statement, tree, context),
+        Err(_) => words::plan(statement, context),
+    }
+}
+
+/// CALL and DO: nobody can see what they do.
+pub fn plan_opaque(statement: &Statement, context: &Context<'_>) -> Plan {
+    let what = if statement.command == Command::Do { "DO" } else { "CALL" };
+    let shard = match context.forced_shard {
+        Some(shard) => Some(shard),
+        None => (!context.catalog.has_distributed_tables() || context.catalog.shards.len() <= 1).then_some(Catalog::HOME),
+    };
+    match shard {
+        Some(shard) => {
+            let plan = RowsPlan::at(Target::Shard(shard), Effect::Write);
+            Plan::Rows(RowsPlan { opaque: true, pins: Some(PinReason::Opaque), ..plan })
+        }
+        None => Plan::Refuse(
+            Error::unsupported(format!("{what}, which may read and write tables on any shard")).hint(CHOOSE),
+        ),
+    }
+}
+
+/// Plans a statement of which there is a tree; `statement` is its text.
+pub fn plan_tree(statement: &Statement, tree: &Tree, context: &Context<'_>) -> Plan {
+    let source = SourceText::new(&statement.text, &statement.tokens, true, context.standard_conforming_strings);
+    let scope = Rc::new(Scope::new(&source, false));
+    let mut analysis = Analysis::new(context);
+    let result = match tree {
+        Tree::Query(query) => analysis.query(query, &scope, 0),
+        tree => analysis.modify(tree, &scope, 0),
+    };
+    decide(&analysis, tree, &result, &source)
+}
+
+fn decide(analysis: &Analysis<'_>, tree: &Tree, result: &QueryResult<'_>, source: &SourceText<'_>) -> Plan {
+    let context = analysis.context;
+    let facts = &analysis.facts;
+    if let Some(shard) = context.forced_shard {
+        return Plan::Rows(remembering(facts, context, RowsPlan::at(Target::Shard(shard), effect(facts))));
+    }
+    if !facts.unknown.is_empty() {
+        return Plan::Unknown(UnknownNames { names: facts.unknown.clone() });
+    }
+    if context.catalog.shards.len() <= 1 {
+        if let Some(error) = &facts.error {
+            return Plan::Refuse(error.clone());
+        }
+        return Plan::Rows(remembering(facts, context, RowsPlan::at(Target::Shard(Catalog::HOME), effect(facts))));
+    }
+    if let Some(error) = &facts.error {
+        return Plan::Refuse(error.clone());
+    }
+    if facts.foreign {
+        return Plan::AskFirst(Error::unsupported("a construct that cannot be read here").hint(CHOOSE));
+    }
+    match placed(analysis, tree, result, source) {
+        Ok(plan) => Plan::Rows(plan),
+        Err(error) if facts.unknown_function.is_some() => Plan::AskFirst(error),
+        Err(error) => Plan::Refuse(error),
+    }
+}
+
+/// Where it runs, on a database of several shards.
+fn placed(
+    analysis: &Analysis<'_>,
+    tree: &Tree,
+    result: &QueryResult<'_>,
+    source: &SourceText<'_>,
+) -> Result<RowsPlan, Error> {
+    let context = analysis.context;
+    let facts = &analysis.facts;
+    writable(analysis)?;
+    let also = needed_shards(facts);
+    let conditions = conditions(analysis)?;
+    let opaque = opaque_construct(facts, context);
+    if facts.into {
+        return into(analysis, tree, &conditions, &also);
+    }
+    if conditions.is_empty() {
+        if let Some(what) = opaque.as_ref().filter(|_| context.catalog.has_distributed_tables()) {
+            return Err(opaque_refused(what));
+        }
+        let target = match also.as_slice() {
+            [] if facts.reference && facts.locks => Target::Shard(Catalog::HOME),
+            [] if facts.reference => Target::Any,
+            [] => Target::Home,
+            [shard] if *shard == Catalog::HOME && facts.needs.is_empty() => Target::Home,
+            [shard] => Target::Shard(*shard),
+            _ => return Err(apart(facts)),
+        };
+        return Ok(remembering(facts, context, RowsPlan::at(target, effect(facts))));
+    }
+    if also.len() > 1 {
+        return Err(apart(facts));
+    }
+    let scatter = match tree {
+        Tree::Query(query) => scatter::plan(analysis, query, result, source),
+        _ => Err(writes_refused()),
+    };
+    let (conditions, scatter) = match (scatter, opaque) {
+        (_, Some(what)) => (conditions, Err(opaque_refused(&what))),
+        (Ok((anchor, plan)), None) => (anchored(analysis, conditions, anchor), Ok::<ScatterPlan, Error>(plan)),
+        (Err(error), None) => (conditions, Err(error)),
+    };
+    let mut plan = RowsPlan::at(Target::Keys { conditions, also }, effect(facts));
+    if let Ok(found) = &scatter {
+        plan.fixed.extend(scatter::fixed_literals(tree, source, found));
+    }
+    plan.scatter = scatter.map(Arc::new);
+    Ok(remembering(facts, context, plan))
+}
+
+/// The anchor's condition first: it says where a scattered statement has rows.
+fn anchored(analysis: &Analysis<'_>, mut conditions: Vec<KeyCondition>, anchor: u32) -> Vec<KeyCondition> {
+    if let Some(condition) = analysis.condition(anchor) {
+        conditions.retain(|c| c.map != condition.map || c.expr != condition.expr);
+        conditions.insert(0, condition);
+    }
+    conditions
+}
+
+/// One condition for each table instance, each only once.
+fn conditions(analysis: &Analysis<'_>) -> Result<Vec<KeyCondition>, Error> {
+    let mut conditions: Vec<KeyCondition> = Vec::new();
+    let unknown = || Error::internal("a sharded table without its key");
+    for owner in analysis.sharded() {
+        conditions.push(analysis.condition(owner).ok_or_else(unknown)?);
+    }
+    conditions.extend(analysis.facts.writes.iter().filter_map(|w| w.rows.clone()));
+    conditions.extend(analysis.facts.conditions.iter().cloned());
+    let mut kept: Vec<KeyCondition> = Vec::new();
+    for condition in conditions {
+        if !kept.iter().any(|k| k.map == condition.map && k.expr == condition.expr && k.types == condition.types) {
+            kept.push(condition);
+        }
+    }
+    Ok(kept)
+}
+
+/// Shards that hold what is on one shard only.
+fn needed_shards(facts: &Facts) -> Vec<ShardId> {
+    let mut shards: Vec<ShardId> = facts.needs.iter().map(|(s, _)| *s).collect();
+    if facts.system || facts.temporary {
+        shards.push(Catalog::HOME);
+    }
+    shards.sort_unstable();
+    shards.dedup();
+    shards
+}
+
+/// What is written must be on one shard.
+fn writable(analysis: &Analysis<'_>) -> Result<(), Error> {
+    for write in &analysis.facts.writes {
+        match &write.relation.placement {
+            Placement::Reference => return Err(reference_write(write.relation.name.to_string())),
+            Placement::Derived if analysis.facts.reference => {
+                return Err(reference_write(format!("the tables of view {}", write.relation.name)));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn reference_write(what: String) -> Error {
+    Error::unsupported(format!("a write to reference table {what}"))
+        .detail("Reference tables are written on all shards, and writes over several shards are not supported yet.")
+        .hint("Write it on each shard with SET shardway.shard, the same way on all.")
+}
+
+pub fn writes_refused() -> Error {
+    Error::unsupported("writes over several shards are not supported yet")
+        .hint("Name one value of the shard key in WHERE or VALUES.")
+}
+
+fn opaque_refused(what: &str) -> Error {
+    Error::unsupported(format!("{what}, which may read or write tables on any shard"))
+        .hint("Declare the function IMMUTABLE if it is, say where it runs in the configuration, or choose a shard with SET shardway.shard = '…'.")
+}
+
+/// Tables that are each on another shard.
+fn apart(facts: &Facts) -> Error {
+    let what: Vec<&str> = facts.needs.iter().map(|(_, what)| what.as_str()).collect();
+    let error = Error::unsupported("a statement over tables that are on different shards");
+    let error = if what.is_empty() { error } else { error.detail(format!("It needs {}.", what.join(", "))) };
+    error.hint("Make the smaller ones reference tables, or keep them on one shard.")
+}
+
+/// The function, trigger or rule that may do anything.
+fn opaque_construct(facts: &Facts, context: &Context<'_>) -> Option<String> {
+    if let Some(function) = facts.opaque.as_ref().or(facts.unknown_function.as_ref()) {
+        return Some(format!("function {function}").replace("function operator", "operator"));
+    }
+    for write in &facts.writes {
+        let table = &write.relation.name;
+        if write.relation.has_rules {
+            return Some(format!("a rule of {table}"));
+        }
+        if let Some(trigger) = write.relation.triggers.iter().find(|t| !is_harmless(t, context)) {
+            return Some(format!("trigger {} of {table}", trigger.name));
+        }
+    }
+    None
+}
+
+/// A trigger whose function is declared IMMUTABLE, or built in.
+fn is_harmless(trigger: &Trigger, context: &Context<'_>) -> bool {
+    if trigger.function.schema == "pg_catalog" {
+        return true;
+    }
+    let functions = &context.catalog.functions;
+    let declared =
+        functions.declared.iter().any(|d| d.schema == trigger.function.schema && d.name == trigger.function.name);
+    let immutable = functions.user.get(&trigger.function.name).is_some_and(|all| {
+        all.iter().filter(|f| f.name == trigger.function).all(|f| f.volatility == Volatility::Immutable)
+    });
+    declared || immutable
+}
+
+/// SELECT INTO makes an unlisted table, on the home shard.
+fn into(
+    analysis: &Analysis<'_>,
+    _tree: &Tree,
+    conditions: &[KeyCondition],
+    also: &[ShardId],
+) -> Result<RowsPlan, Error> {
+    let facts = &analysis.facts;
+    if !conditions.is_empty() || also.iter().any(|s| *s != Catalog::HOME) {
+        return Err(Error::unsupported("SELECT INTO over tables that are not on the home shard")
+            .hint("Create the table first, then fill it with INSERT."));
+    }
+    let mut plan = RowsPlan::at(Target::Shard(Catalog::HOME), Effect::Write);
+    plan.makes.changes_schema = true;
+    Ok(remembering(facts, analysis.context, plan))
+}
+
+fn effect(facts: &Facts) -> Effect {
+    let sequence = facts.pins == Some(PinReason::SequenceState);
+    if !facts.writes.is_empty() || facts.opaque.is_some() || facts.into || sequence {
+        Effect::Write
+    } else if facts.locks {
+        Effect::Lock
+    } else {
+        Effect::Read
+    }
+}
+
+/// What the session must know afterwards.
+fn remembering(facts: &Facts, context: &Context<'_>, mut plan: RowsPlan) -> RowsPlan {
+    plan.opaque = opaque_construct(facts, context).is_some();
+    plan.pins = if plan.opaque { Some(PinReason::Opaque) } else { facts.pins };
+    plan.set_config = facts.set_config.clone();
+    plan.fixed.extend(facts.fixed.iter().copied());
+    plan.fixed.sort_unstable();
+    plan.fixed.dedup();
+    plan
+}
+
+/// Whether every condition leaves all shards.
+pub fn unbounded(conditions: &[KeyCondition]) -> bool {
+    conditions.iter().all(|c| c.expr == KeyExpr::True)
+}
