@@ -6,7 +6,6 @@ use crate::config::TablePlace;
 use crate::config::UnlistedTables;
 use crate::config::placement::Entries;
 use crate::config::placement::effective;
-use crate::control::record::Objects;
 use crate::control::record::Record;
 use crate::control::verify::TableFacts;
 use crate::control::verify::key_columns;
@@ -21,7 +20,6 @@ const LISTED_PROBLEMS: usize = 10;
 /// What one shard says.
 #[derive(Clone, Debug)]
 pub struct ShardFacts {
-    pub objects: Objects,
     pub record: Option<Record>,
     pub tables: Vec<TableFacts>,
 }
