@@ -4,6 +4,7 @@
 use crate::config::Database;
 use crate::config::MapConfig;
 use crate::config::MapFunction;
+use crate::config::RangePart;
 use crate::config::TableConfig;
 use crate::config::TablePlace;
 use crate::config::UnlistedTables;
@@ -99,7 +100,7 @@ pub fn map_text(database: &Database, map: &MapConfig) -> String {
             let _ = write!(text, "hash {}: {}", placement.len(), placement_text(database, placement));
         }
         MapFunction::Range(parts) => {
-            let part = |(from, to, shard): &(Option<Vec<Datum>>, Option<Vec<Datum>>, usize)| {
+            let part = |(from, to, shard): &RangePart| {
                 let bound = |key: &Option<Vec<Datum>>| key.as_ref().map_or("…".to_owned(), |key| key_text(key));
                 format!("[{}, {}) {}", bound(from), bound(to), shard_name(database, *shard))
             };

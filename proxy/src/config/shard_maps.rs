@@ -2,6 +2,7 @@
 
 use crate::config::MapConfig;
 use crate::config::MapFunction;
+use crate::config::RangePart;
 use crate::config::check::Checker;
 use crate::config::databases::Names;
 use crate::config::literal;
@@ -22,9 +23,6 @@ pub const BUCKETS: usize = 4096;
 const MAX_BUCKETS: i64 = 65_536;
 /// Columns of a key: what the SQL form of the hash can carry, with room.
 const MAX_KEY_COLUMNS: usize = 4;
-
-/// [from, to) and the shard.
-type RangePart = (Option<Vec<Datum>>, Option<Vec<Datum>>, usize);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Function {

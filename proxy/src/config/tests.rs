@@ -1,5 +1,5 @@
 //! Small files → what is told about them, and what is read from right ones.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 use super::Config;
 use super::MapFunction;
@@ -472,4 +472,68 @@ fn the_placement_text_says_where_rows_live_and_no_more() {
     assert_eq!(super::placement::placement_hash(&same).len(), 64);
     let moved = of(&format!("{map}pins = [{{ key = 1, shard = \"s1\" }}]\n{table}"));
     assert_ne!(super::placement::placement_hash(&moved), super::placement::placement_hash(&database));
+}
+
+/// The files of `config/` are used as they stand.
+const EXAMPLES: [(&str, &str); 7] = [
+    ("bookshop.toml", include_str!("../../../config/bookshop.toml")),
+    ("composite.toml", include_str!("../../../config/composite.toml")),
+    ("demo.toml", include_str!("../../../config/demo.toml")),
+    ("hash.toml", include_str!("../../../config/hash.toml")),
+    ("list.toml", include_str!("../../../config/list.toml")),
+    ("range.toml", include_str!("../../../config/range.toml")),
+    ("reference.toml", REFERENCE),
+];
+const REFERENCE: &str = include_str!("../../../config/reference.toml");
+
+#[test]
+fn examples_are_right() {
+    for (name, text) in EXAMPLES {
+        let config = load(text, name, &env, &read).unwrap_or_else(|mistakes| panic!("{mistakes:#?}"));
+        assert_eq!(config.databases.len(), 1, "{name}");
+    }
+}
+
+/// What the reference file calls a default is one.
+#[test]
+fn the_reference_shows_the_defaults() {
+    let is_default = |line: &&str| {
+        let comment = line.split_once('#').map(|(_, comment)| comment.trim_start());
+        comment.is_some_and(|comment| {
+            let said = comment.starts_with("default;") || comment.starts_with("default:") || comment == "default";
+            said && !line.trim_start().starts_with('#') && !line.contains("placement") && !line.contains("control")
+        })
+    };
+    let defaults = REFERENCE.lines().filter(is_default).count();
+    assert!(defaults >= 15, "{defaults}");
+    let without: Vec<&str> = REFERENCE.lines().filter(|line| !is_default(line)).collect();
+    assert_eq!(good(&without.join("\n")), good(REFERENCE));
+}
+
+#[test]
+fn the_manual_names_every_key() {
+    let manual = include_str!("../../../docs/configuration.md");
+    let keys = REFERENCE.lines().filter_map(|line| line.split_once(" = ")).map(|(key, _)| key.trim_start_matches("# "));
+    for key in keys.filter(|key| key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')) {
+        assert!(manual.contains(&format!("`{key}`")) || manual.contains(&format!("`{key} =")), "{key}");
+    }
+}
+
+#[test]
+fn the_bookshop_lists_every_check_digit() {
+    let config = good(EXAMPLES[0].1);
+    let database = &config.databases[0];
+    let MapFunction::List { values, default: None } = &database.maps[0].function else { panic!("{:?}", database.maps) };
+    assert_eq!((values.len(), database.shards.len()), (11, 3));
+}
+
+#[test]
+fn damaged_files_are_told_and_never_panic() {
+    for end in (0..REFERENCE.len()).step_by(61) {
+        if let Some((start, rest)) = REFERENCE.split_at_checked(end) {
+            let _ = told(start);
+            let _ = told(&rest.replacen('"', "", 1));
+            let _ = told(&format!("{start}\u{feff}{}", rest.replacen('=', "", 1)));
+        }
+    }
 }

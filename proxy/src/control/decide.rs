@@ -6,7 +6,6 @@ use crate::config::TablePlace;
 use crate::config::UnlistedTables;
 use crate::config::placement::Entries;
 use crate::config::placement::effective;
-use crate::control::record::Objects;
 use crate::control::record::Record;
 use crate::control::verify::TableFacts;
 use crate::control::verify::key_columns;
@@ -21,7 +20,6 @@ const LISTED_PROBLEMS: usize = 10;
 /// What one shard says.
 #[derive(Clone, Debug)]
 pub struct ShardFacts {
-    pub objects: Objects,
     pub record: Option<Record>,
     pub tables: Vec<TableFacts>,
 }
@@ -183,19 +181,23 @@ struct Table<'a> {
     on: Vec<(usize, &'a TableFacts)>,
 }
 
-fn tables(facts: &[Option<ShardFacts>]) -> BTreeMap<String, Table<'_>> {
+fn tables<'a>(entries: &Entries, facts: &'a [Option<ShardFacts>]) -> BTreeMap<String, Table<'a>> {
     let mut tables: BTreeMap<String, Table<'_>> = BTreeMap::new();
     for (shard, fact) in facts.iter().enumerate() {
         for table in fact.iter().flat_map(|fact| &fact.tables) {
             tables.entry(table.sql_name()).or_insert(Table { on: Vec::new() }).on.push((shard, table));
         }
     }
+    tables.retain(|name, table| {
+        let listed = entries.contains_key(&("table".to_owned(), name.clone()));
+        listed || table.on.iter().any(|(_, one)| !one.child)
+    });
     tables
 }
 
 fn tasks(database: &Database, entries: &Entries, facts: &[Option<ShardFacts>]) -> Vec<Task> {
     let mut tasks = Vec::new();
-    for (name, table) in tables(facts) {
+    for (name, table) in tables(entries, facts) {
         let unproven: Vec<(usize, &TableFacts)> =
             table.on.iter().copied().filter(|(shard, one)| !is_on_record(entries, facts, *shard, &name, one)).collect();
         let filled = unproven.iter().copied().filter(|(_, one)| one.filled);
@@ -381,3 +383,6 @@ fn written_placement(place: &str) -> Option<String> {
     let parts: Vec<String> = runs.split(", ").map(part).collect::<Option<_>>()?;
     Some(format!("buckets = {buckets} and placement = [ {} ]", parts.join(", ")))
 }
+
+#[cfg(test)]
+mod tests;

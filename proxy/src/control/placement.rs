@@ -162,9 +162,9 @@ async fn look(sessions: &[Result<Session<'_>>], database: &Database) -> Result<V
 }
 
 async fn look_at(session: &Session<'_>, database: &str) -> Result<ShardFacts> {
-    let (objects, record) = read_record(session, database).await?;
+    let (_, record) = read_record(session, database).await?;
     let tables = session.cell(verify::TABLES_QUERY).await?.unwrap_or_default();
-    Ok(ShardFacts { objects, record, tables: verify::parse_tables(&tables)? })
+    Ok(ShardFacts { record, tables: verify::parse_tables(&tables)? })
 }
 
 async fn read_record(session: &Session<'_>, database: &str) -> Result<(Objects, Option<Record>)> {

@@ -1,5 +1,5 @@
 //! The control plane against a real PostgreSQL: `SHARDWAY_TEST_SERVER=postgresql://user:password@host:port` names one in
-//! which databases may be made. Run with `--ignored --test-threads=1`.
+//! which databases may be made, `SHARDWAY_TEST_PARAMETERS=?sslmode=…` how it is reached. Run with `--ignored --test-threads=1`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use super::Control;
@@ -23,7 +23,8 @@ fn config(text: &str) -> Config {
 fn database(shards: usize, rest: &str) -> Database {
     let mut text = "[listen]\naddress = \"127.0.0.1:1\"\n[[user]]\nname = \"u\"\nauth = \"trust\"\n".to_owned();
     for shard in 0..shards {
-        let url = format!("{}/shardway_s{shard}", server());
+        let parameters = std::env::var("SHARDWAY_TEST_PARAMETERS").unwrap_or_default();
+        let url = format!("{}/shardway_s{shard}{parameters}", server());
         text.push_str(&format!("[[database.d.shard]]\nname = \"s{shard}\"\nprimary = \"{url}\"\n"));
     }
     config(&format!("{text}{rest}")).databases.remove(0)
@@ -190,6 +191,11 @@ async fn rows_that_were_there_before_must_be_in_place() {
     refused(&database(2, &rule), &["\"u\" has the key column k of type numeric"]).await;
     on(0, "TRUNCATE u").await;
     accepted(&database(2, &rule)).await;
+    // rows in a partition
+    on(0, "CREATE TABLE q (k bigint) PARTITION BY LIST (k); CREATE TABLE q1 PARTITION OF q DEFAULT").await;
+    accepted(&database(2, HASH)).await;
+    on(0, "INSERT INTO q SELECT generate_series(1, 100)").await;
+    refused(&database(2, &rule), &["\"q\" has a row with key"]).await;
 }
 
 #[tokio::test]

@@ -9,14 +9,16 @@ use crate::error::Result;
 use crate::value::KeyType;
 use serde::Deserialize;
 
-/// A table as one shard has it. Partitions and inheritance children are not listed: their rows are read by way of the
-/// topmost parent, and their place is its place.
+/// A table as one shard has it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct TableFacts {
     pub schema: String,
     pub name: String,
     /// Some file of it is not empty: it may hold rows. If false it holds none, whatever our rights to read it.
     pub filled: bool,
+    /// A partition or an inheritance child: its rows are read by way of its parent, whose place is its place, unless it
+    /// is listed itself.
+    pub child: bool,
     /// (name, type as format_type gives it), in their order.
     pub columns: Vec<(String, String)>,
 }
@@ -39,13 +41,13 @@ pub const TABLES_QUERY: &str = "SELECT coalesce(json_agg(json_build_object( \
                    SELECT i.inhrelid FROM pg_inherits i JOIN family ON i.inhparent = family.oid) \
                  SELECT coalesce(bool_or(m.relkind = 'f' OR pg_relation_size(m.oid) > 0), false) \
                  FROM family JOIN pg_class m ON m.oid = family.oid), \
+      'child', EXISTS (SELECT 1 FROM pg_inherits i WHERE i.inhrelid = c.oid), \
       'columns', (SELECT coalesce(json_agg(json_build_array(a.attname, format_type(a.atttypid, a.atttypmod)) \
                                            ORDER BY a.attnum), '[]') \
                   FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped))), '[]') \
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
     WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't' \
       AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast', 'shardway') \
-      AND NOT EXISTS (SELECT 1 FROM pg_inherits i WHERE i.inhrelid = c.oid) \
       AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid \
                       AND d.deptype = 'e')";
 
