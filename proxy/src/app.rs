@@ -2,6 +2,7 @@
 
 use crate::admin;
 use crate::auth::logins::Logins;
+use crate::catalog::Catalog;
 use crate::config;
 use crate::config::Config;
 use crate::demo;
@@ -11,6 +12,7 @@ use crate::plan;
 use crate::plan::Context;
 use crate::plan::Plan;
 use crate::route;
+use crate::route::Route;
 use crate::route::Values;
 use crate::server;
 use crate::session::registry::Shared;
@@ -272,7 +274,7 @@ async fn check(path: &Path, offline: bool) -> Result<(), String> {
                 if let Err(error) = built.refresh().await {
                     problems.push(describe(&database.name, &error));
                 }
-                problems.extend(built.problems().into_iter().map(|p| format!("database {}: {p}", database.name)));
+                problems.extend(built.problems().await.into_iter().map(|p| format!("database {}: {p}", database.name)));
             }
         }
         if !problems.is_empty() {
@@ -292,6 +294,20 @@ async fn run_demo(options: DemoOptions) -> Result<(), String> {
     let served = serve(config, None, std::future::pending()).await;
     demo.stop().await;
     served
+}
+
+/// A route for people.
+fn describe_route(route: &Route, catalog: &Catalog) -> String {
+    match route {
+        Route::One(shard) => format!("shard: {}", catalog.shard_name(*shard)),
+        Route::Several(shards) => {
+            let names: Vec<&str> = shards.iter().map(|s| catalog.shard_name(*s)).collect();
+            format!("shards: {}", names.join(", "))
+        }
+        Route::Any => "shard: any".to_owned(),
+        Route::Home => format!("shard: {} (home)", catalog.shard_name(Catalog::HOME)),
+        Route::Nowhere => "shards: none can have a row; one of them says so".to_owned(),
+    }
 }
 
 async fn print_route(path: &Path, database: Option<&str>, sql: &str) -> Result<(), String> {
@@ -317,14 +333,14 @@ async fn print_route(path: &Path, database: Option<&str>, sql: &str) -> Result<(
         forced_shard: None,
     };
     let plan = plan::plan(&statement, &context);
-    println!("{plan}");
+    println!("{plan:?}");
     if let Plan::Rows(rows) = &plan {
         let mut scan = normalize::Normalized::default();
         normalize::scan(sql, true, &mut scan).map_err(|e| e.to_string())?;
         let values = Values { text: sql, literals: &scan.literals, params: &[], standard_conforming_strings: true };
         let write = rows.effect == plan::Effect::Write;
         match route::shards(&rows.target, &values, &snapshot.catalog, write) {
-            Ok(route) => println!("{}", route.describe(&snapshot.catalog)),
+            Ok(route) => println!("{}", describe_route(&route, &snapshot.catalog)),
             Err(error) => println!("shards: {error}"),
         }
     }

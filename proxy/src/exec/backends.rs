@@ -159,6 +159,7 @@ impl Backends {
     /// A connection from the pool. One on which a session has made variables of its own cannot forget them, only empty
     /// them: it is closed instead.
     async fn lease(&mut self, shard: ShardId, variables: &Variables) -> Result<Lease> {
+        self.database.admit(shard).await?;
         let pool = self.pool(shard)?;
         loop {
             let mut lease = pool.lease().await?;

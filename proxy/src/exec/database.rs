@@ -8,8 +8,10 @@ use crate::catalog::schema::ShardSchema;
 use crate::config;
 use crate::config::Login;
 use crate::control::Control;
+use crate::control::PlacementVerdict;
 use crate::error::Error;
 use crate::error::Result;
+use crate::error::codes;
 use crate::exec::cache::PlanCache;
 use crate::limits;
 use crate::pool::Connector;
@@ -42,6 +44,13 @@ pub struct Database {
     /// What a server reports at login, by user: good for clients that set nothing unusual.
     greetings: Mutex<HashMap<String, Arc<BTreeMap<String, String>>>>,
     ready: AtomicBool,
+    gate: Mutex<Gate>,
+}
+
+/// Which shards may not be used, as long as not all of them have been checked.
+enum Gate {
+    Shut(Error),
+    Unchecked(Vec<usize>),
 }
 
 /// What the last reading of the shards' catalogs brought.
@@ -51,6 +60,7 @@ struct Reading {
     builtins: Option<Arc<HashMap<String, crate::catalog::BuiltinFunction>>>,
     /// The placement record agrees with the configuration.
     placed: bool,
+    warnings: Vec<String>,
 }
 
 static VERSIONS: AtomicU64 = AtomicU64::new(1);
@@ -69,9 +79,10 @@ impl Database {
             pools: Mutex::new(HashMap::new()),
             snapshot: ArcSwap::from_pointee(Snapshot { catalog: Arc::new(catalog), plans: PlanCache::default() }),
             control: Control::new(config)?,
-            reading: tokio::sync::Mutex::new(Reading { at: None, schemas, builtins: None, placed: false }),
+            reading: tokio::sync::Mutex::new(Reading { at: None, schemas, builtins: None, placed: false, warnings: Vec::new() }),
             greetings: Mutex::new(HashMap::new()),
             ready: AtomicBool::new(false),
+            gate: Mutex::new(Gate::Shut(Error::new(codes::CONNECTION_FAILURE, "no shard has been reached yet"))),
         })
     }
 
@@ -139,15 +150,73 @@ impl Database {
                 }
             }
         }
-        if !reading.placed && reading.schemas.iter().all(Option::is_some) {
-            self.control.check_placement(&self.config).await?;
-            reading.placed = true;
+        if !reading.placed {
+            self.check_placement(reading).await?;
         }
         self.publish(&reading.schemas, reading.builtins.clone().unwrap_or_default());
         reading.at = Some(started);
         let ready = reading.placed && reading.schemas.iter().all(Option::is_some);
         self.ready.store(ready, Ordering::Release);
         Ok(())
+    }
+
+    /// Compares the configuration with the placement record on the shards.
+    async fn check_placement(&self, reading: &mut Reading) -> Result<()> {
+        let verdict = self.control.check_placement(&self.config).await;
+        let gate = match verdict {
+            Ok(PlacementVerdict::Accepted { unchecked, warnings }) => {
+                for warning in warnings {
+                    tracing::warn!(database = %self.config.name, error = %warning, "placement");
+                    reading.warnings.push(warning.to_string());
+                }
+                reading.placed = unchecked.is_empty();
+                Gate::Unchecked(unchecked)
+            }
+            Ok(PlacementVerdict::Undecided { reason, .. }) => Gate::Shut(reason),
+            Ok(PlacementVerdict::Refused(error)) => {
+                self.set_gate(Gate::Shut(error.clone()));
+                return Err(error);
+            }
+            Err(error) => Gate::Shut(error),
+        };
+        self.set_gate(gate);
+        Ok(())
+    }
+
+    fn set_gate(&self, gate: Gate) {
+        if let Ok(mut current) = self.gate.lock() {
+            *current = gate;
+        }
+    }
+
+    /// A shard may be used only when its placement record is known to agree with the configuration: rows must never be
+    /// looked for where they are not.
+    ///
+    /// # Errors
+    /// Why it may not.
+    pub async fn admit(&self, shard: ShardId) -> Result<()> {
+        if self.is_ready() {
+            return Ok(());
+        }
+        if self.asks(shard).is_ok() {
+            return Ok(());
+        }
+        let completed = self.complete().await;
+        self.asks(shard)?;
+        completed.map(|_| ())
+    }
+
+    fn asks(&self, shard: ShardId) -> Result<()> {
+        let gate = self.gate.lock().map_err(|_| Error::internal("the gate is poisoned"))?;
+        match &*gate {
+            Gate::Shut(reason) => Err(reason.clone()),
+            Gate::Unchecked(shards) if shards.contains(&usize::from(shard.0)) => {
+                let name = self.config.shards.get(usize::from(shard.0)).map_or("?", |s| s.name.as_str());
+                Err(Error::new(codes::CONNECTION_FAILURE, format!("could not connect to shard {name}: it is away"))
+                    .hint("Statements that do not need this shard go on."))
+            }
+            Gate::Unchecked(_) => Ok(()),
+        }
     }
 
     fn publish(&self, schemas: &[Option<ShardSchema>], builtins: Arc<HashMap<String, crate::catalog::BuiltinFunction>>) {
@@ -173,8 +242,10 @@ impl Database {
     }
 
     /// What is wrong with the catalog as it was read last.
-    pub fn problems(&self) -> Vec<String> {
-        self.snapshot.load().catalog.problems.clone()
+    pub async fn problems(&self) -> Vec<String> {
+        let mut problems = self.snapshot.load().catalog.problems.clone();
+        problems.extend(self.reading.lock().await.warnings.iter().cloned());
+        problems
     }
 
     /// A snapshot of what a transaction sees that has changed the schema: the home shard's catalog read over its own
