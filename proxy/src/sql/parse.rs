@@ -1,9 +1,10 @@
 //! sqlparser behind bounds: text + tokens → tree, and the tree's locations → byte offsets.
 //!
-//! A tree is only used if sqlparser cut the text into the same names, literals and parameters as our own lexer, which
-//! follows PostgreSQL: what it reads otherwise is not what PostgreSQL would run.
+//! The parser is given the tokens that PostgreSQL would see (`align`): what sqlparser reads otherwise is not what
+//! PostgreSQL would run.
 
 use crate::limits;
+use crate::sql::align;
 use crate::sql::lexer::Token;
 use crate::sql::lexer::TokenKind;
 use sqlparser::ast::Statement;
@@ -12,8 +13,6 @@ use sqlparser::parser::Parser;
 use sqlparser::parser::ParserOptions;
 use sqlparser::tokenizer::Location;
 use sqlparser::tokenizer::Span;
-use sqlparser::tokenizer::Token as Foreign;
-use sqlparser::tokenizer::TokenWithSpan;
 use sqlparser::tokenizer::Tokenizer;
 use std::ops::Range;
 
@@ -43,9 +42,8 @@ pub fn parse(text: &str, tokens: &[Token]) -> Result<Statement, ParseFailure> {
         .with_unescape(false)
         .tokenize_with_location()
         .map_err(|error| ParseFailure::Syntax(error.to_string()))?;
-    if !same_tokens(text, tokens, &foreign) {
-        return Err(ParseFailure::Syntax("the parser reads the text otherwise than PostgreSQL".to_owned()));
-    }
+    let foreign = align::align(text, tokens, foreign)
+        .ok_or_else(|| ParseFailure::Syntax("the parser reads the text otherwise than PostgreSQL".to_owned()))?;
     let statements = Parser::new(&dialect)
         .with_options(ParserOptions::new().with_unescape(false))
         .with_recursion_limit(limits::PARSER_DEPTH)
@@ -136,81 +134,6 @@ impl Level {
             self.operators += 1;
         }
     }
-}
-
-/// Whether both lexers found the same names, literals and parameters at the same places. Operators may be cut
-/// differently, as long as nothing else is: the parser then fails, or builds the same tree.
-fn same_tokens(text: &str, tokens: &[Token], foreign: &[TokenWithSpan]) -> bool {
-    let index = LineIndex::new(text);
-    let mut theirs = foreign.iter().filter_map(|token| Some((weight(&token.token)?, token.span)));
-    let mut ours = tokens.iter().filter_map(|token| Some((own_weight(text, token)?, token.range())));
-    loop {
-        match (ours.next(), theirs.next()) {
-            (None, None) => return true,
-            (Some((own, range)), Some((weight, span))) if own == weight => {
-                if index.byte_offset(text, span.start) != Some(range.start)
-                    || index.byte_offset(text, span.end) != Some(range.end)
-                {
-                    return false;
-                }
-            }
-            _ => return false,
-        }
-    }
-}
-
-/// The kinds of tokens that both lexers must agree on.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Weight {
-    Name,
-    QuotedName,
-    String,
-    BitString,
-    Number,
-    Param,
-    Bracket(char),
-}
-
-fn own_weight(text: &str, token: &Token) -> Option<Weight> {
-    match token.kind {
-        TokenKind::Word => Some(Weight::Name),
-        TokenKind::QuotedIdent => Some(Weight::QuotedName),
-        TokenKind::String => Some(Weight::String),
-        TokenKind::BitString => Some(Weight::BitString),
-        TokenKind::Integer | TokenKind::Decimal => Some(Weight::Number),
-        TokenKind::Param => Some(Weight::Param),
-        TokenKind::Operator => None,
-        TokenKind::Punctuation => match token.text(text) {
-            ":" | "." => None,
-            other => other.chars().next().map(Weight::Bracket),
-        },
-    }
-}
-
-fn weight(token: &Foreign) -> Option<Weight> {
-    Some(match token {
-        Foreign::Word(word) if word.quote_style.is_some() => Weight::QuotedName,
-        Foreign::Word(_) => Weight::Name,
-        Foreign::Number(..) => Weight::Number,
-        Foreign::SingleQuotedString(_)
-        | Foreign::DollarQuotedString(_)
-        | Foreign::NationalStringLiteral(_)
-        | Foreign::EscapedStringLiteral(_)
-        | Foreign::UnicodeStringLiteral(_) => Weight::String,
-        Foreign::SingleQuotedByteStringLiteral(_) | Foreign::HexStringLiteral(_) => Weight::BitString,
-        Foreign::Placeholder(_) => Weight::Param,
-        Foreign::LParen => Weight::Bracket('('),
-        Foreign::RParen => Weight::Bracket(')'),
-        Foreign::LBracket => Weight::Bracket('['),
-        Foreign::RBracket => Weight::Bracket(']'),
-        Foreign::Comma => Weight::Bracket(','),
-        Foreign::SemiColon => Weight::Bracket(';'),
-        Foreign::LBrace => Weight::Bracket('{'),
-        Foreign::RBrace => Weight::Bracket('}'),
-        Foreign::Backslash => Weight::Bracket('\\'),
-        Foreign::Char(other) => Weight::Bracket(*other),
-        _ => return None,
-    })
 }
 
 /// The lines of a text, to turn sqlparser's locations (line and column, counted in characters from 1) into byte
@@ -307,6 +230,36 @@ mod tests {
         // Without standard_conforming_strings the literal goes on behind the second quote.
         let text = "SELECT 'a\\' , b'";
         assert!(parse(text, &tokenize(text, false).unwrap()).is_err());
+    }
+
+    #[test]
+    fn operators_are_cut_as_postgresql_does() {
+        let comparison = tree("SELECT a FROM t WHERE b>-1").unwrap();
+        assert!(format!("{comparison:?}").contains("op: Gt"));
+        for (text, operator) in [
+            ("a === 1", "==="),
+            ("a *= b", "*="),
+            ("a == 1", "=="),
+            ("a <=> 1", "<=>"),
+            ("a // 1", "//"),
+            ("a =@ 1", "=@"),
+            ("a<+>'x'", "<+>"),
+        ] {
+            let statement = tree(&format!("SELECT {text}")).unwrap();
+            assert!(format!("{statement:?}").contains(&format!("op: Custom(\"{operator}\")")), "{statement:?}");
+        }
+        for text in [
+            "a>=-1",
+            "a<>-1 AND b->>-1 = 'x'",
+            "a@>-1",
+            "a->'b'#>>'{c}'",
+            "a ? 'b'",
+            "f(a => -1, b := -2)",
+            "a::int",
+            "x[1:-2]",
+        ] {
+            assert!(tree(&format!("SELECT {text}")).is_ok(), "{text}: {:?}", tree(&format!("SELECT {text}")));
+        }
     }
 
     #[test]
