@@ -140,39 +140,55 @@ impl Level {
 /// offsets.
 #[derive(Clone, Debug)]
 pub struct LineIndex {
-    /// Where each line starts, and whether all of it is ASCII.
-    lines: Vec<(u32, bool)>,
+    lines: Vec<Line>,
+    /// Byte offsets of every `STRIDE`-th character of the lines that are not ASCII.
+    checkpoints: Vec<u32>,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    start: u32,
+    /// The first of the line's checkpoints; `None` for a line of ASCII.
+    checkpoints: Option<u32>,
+}
+
+const STRIDE: usize = 64;
+
 impl LineIndex {
-    /// Reads the text once.
+    /// Reads the text once. Offsets beyond 4 GB are not found again.
     pub fn new(text: &str) -> LineIndex {
-        let mut lines = Vec::new();
+        let short = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        let mut index = LineIndex { lines: Vec::new(), checkpoints: Vec::new() };
         let mut start = 0_usize;
-        for line in text.split_inclusive('\n') {
-            lines.push((u32::try_from(start).unwrap_or(u32::MAX), line.is_ascii()));
-            start += line.len();
+        for line in text.split('\n') {
+            let checkpoints = (!line.is_ascii()).then(|| short(index.checkpoints.len()));
+            index.lines.push(Line { start: short(start), checkpoints });
+            if checkpoints.is_some() {
+                let characters = line.char_indices().step_by(STRIDE);
+                index.checkpoints.extend(characters.map(|(at, _)| short(start + at)));
+            }
+            start += line.len() + 1;
         }
-        if lines.is_empty() || text.ends_with('\n') {
-            lines.push((u32::try_from(start).unwrap_or(u32::MAX), true));
-        }
-        LineIndex { lines }
+        index
     }
 
-    /// The byte offset of a location; `None` for the empty location and for what is not in the text. Constant time in
-    /// lines of ASCII, else one walk over the line.
+    /// The byte offset of a location; `None` for the empty location and for what is not in the text.
     pub fn byte_offset(&self, text: &str, location: Location) -> Option<usize> {
         let line = usize::try_from(location.line).ok()?.checked_sub(1)?;
         let column = usize::try_from(location.column).ok()?.checked_sub(1)?;
-        let (start, ascii) = *self.lines.get(line)?;
-        let start = start as usize;
-        let offset = if ascii {
-            start + column
-        } else {
-            let rest = text.get(start..)?;
-            start + rest.char_indices().map(|(at, _)| at).chain([rest.len()]).nth(column)?
+        let Line { start, checkpoints } = *self.lines.get(line)?;
+        let Some(first) = checkpoints else {
+            let offset = (start as usize).checked_add(column)?;
+            return (offset <= text.len()).then_some(offset);
         };
-        (offset <= text.len()).then_some(offset)
+        // The end of the line may be just behind its last checkpoint's stride.
+        let checkpoint = |n: usize| self.checkpoints.get(first as usize + n).map(|at| *at as usize);
+        let (from, walk) = match checkpoint(column / STRIDE) {
+            Some(from) => (from, column % STRIDE),
+            None => (checkpoint((column / STRIDE).checked_sub(1)?)?, column % STRIDE + STRIDE),
+        };
+        let rest = text.get(from..)?;
+        rest.char_indices().map(|(at, _)| from + at).chain([text.len()]).nth(walk)
     }
 
     /// The byte range of a span; `None` for an empty one.
@@ -307,6 +323,13 @@ mod tests {
         assert_eq!(at(4, 3), None);
         assert_eq!(at(0, 0), None);
         assert_eq!(at(9, 1), None);
+        let long = format!("x\n{}\ny", "é".repeat(640));
+        let index = LineIndex::new(&long);
+        for column in [1, 2, 64, 65, 66, 640, 641] {
+            let expected = Some(2 + 2 * (column as usize - 1));
+            assert_eq!(index.byte_offset(&long, Location { line: 2, column }), expected, "{column}");
+        }
+        assert_eq!(index.byte_offset(&long, Location { line: 3, column: 1 }), Some(1283));
         assert_eq!(LineIndex::new("").byte_offset("", Location { line: 1, column: 1 }), Some(0));
     }
 }
