@@ -308,6 +308,8 @@ mod tests {
                 "w a", ". :", "w b", ". [", "i 1", ". :", "i 2", ". ]"
             ]
         );
+        assert_eq!(cut("+-+-*-+@ -@+ @+- +-", true), ["o +-+-*-+@", "o -@+", "o @+-", "o +", "o -"]);
+        assert_eq!(tokenize(&"+-".repeat(200_000), true).unwrap().len(), 400_000);
         assert_eq!(cut("a ===-+ b", true), ["w a", "o ===", "o -", "o +", "w b"]);
     }
 

@@ -5,9 +5,10 @@
 //! sqlparser gives the tree where one is needed. Text is never printed from a tree: it is spliced by byte offsets.
 //!
 //! Bottom up: `scanner` (PostgreSQL's lexical rules) → `lexer` (tokens), `normalize` (key and literals), `literal`
-//! (values) → `reader`, `settings`, `command` (kinds), `names`, `hint` → `parse` (tree, locations), `clauses` (where the
+//! (values) → `reader`, `settings`, `command` (kinds), `names`, `hint` → `align`, `parse` (tree, locations), `clauses` (where the
 //! parts of a SELECT stand) → `splice`, `template` (new texts).
 
+mod align;
 pub mod clauses;
 pub mod command;
 pub mod hint;

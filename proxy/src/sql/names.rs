@@ -79,7 +79,8 @@ pub fn unquote(written: &str) -> Option<String> {
 
 /// Cuts a name to 63 bytes at a character's border (truncate_identifier).
 pub fn truncate(name: &str) -> &str {
-    name.get(..name.floor_char_boundary(NAME_BYTES)).unwrap_or(name)
+    let end = (0..=NAME_BYTES.min(name.len())).rev().find(|end| name.is_char_boundary(*end)).unwrap_or(0);
+    name.get(..end).unwrap_or(name)
 }
 
 /// A name as SQL, always in quotes.

@@ -1,9 +1,10 @@
 //! sqlparser behind bounds: text + tokens → tree, and the tree's locations → byte offsets.
 //!
-//! A tree is only used if sqlparser cut the text into the same names, literals and parameters as our own lexer, which
-//! follows PostgreSQL: what it reads otherwise is not what PostgreSQL would run.
+//! The parser is given the tokens that PostgreSQL would see (`align`): what sqlparser reads otherwise is not what
+//! PostgreSQL would run.
 
 use crate::limits;
+use crate::sql::align;
 use crate::sql::lexer::Token;
 use crate::sql::lexer::TokenKind;
 use sqlparser::ast::Statement;
@@ -12,8 +13,6 @@ use sqlparser::parser::Parser;
 use sqlparser::parser::ParserOptions;
 use sqlparser::tokenizer::Location;
 use sqlparser::tokenizer::Span;
-use sqlparser::tokenizer::Token as Foreign;
-use sqlparser::tokenizer::TokenWithSpan;
 use sqlparser::tokenizer::Tokenizer;
 use std::ops::Range;
 
@@ -43,9 +42,8 @@ pub fn parse(text: &str, tokens: &[Token]) -> Result<Statement, ParseFailure> {
         .with_unescape(false)
         .tokenize_with_location()
         .map_err(|error| ParseFailure::Syntax(error.to_string()))?;
-    if !same_tokens(text, tokens, &foreign) {
-        return Err(ParseFailure::Syntax("the parser reads the text otherwise than PostgreSQL".to_owned()));
-    }
+    let foreign = align::align(text, tokens, foreign)
+        .ok_or_else(|| ParseFailure::Syntax("the parser reads the text otherwise than PostgreSQL".to_owned()))?;
     let statements = Parser::new(&dialect)
         .with_options(ParserOptions::new().with_unescape(false))
         .with_recursion_limit(limits::PARSER_DEPTH)
@@ -138,118 +136,59 @@ impl Level {
     }
 }
 
-/// Whether both lexers found the same names, literals and parameters at the same places. Operators may be cut
-/// differently, as long as nothing else is: the parser then fails, or builds the same tree.
-fn same_tokens(text: &str, tokens: &[Token], foreign: &[TokenWithSpan]) -> bool {
-    let index = LineIndex::new(text);
-    let mut theirs = foreign.iter().filter_map(|token| Some((weight(&token.token)?, token.span)));
-    let mut ours = tokens.iter().filter_map(|token| Some((own_weight(text, token)?, token.range())));
-    loop {
-        match (ours.next(), theirs.next()) {
-            (None, None) => return true,
-            (Some((own, range)), Some((weight, span))) if own == weight => {
-                if index.byte_offset(text, span.start) != Some(range.start)
-                    || index.byte_offset(text, span.end) != Some(range.end)
-                {
-                    return false;
-                }
-            }
-            _ => return false,
-        }
-    }
-}
-
-/// The kinds of tokens that both lexers must agree on.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Weight {
-    Name,
-    QuotedName,
-    String,
-    BitString,
-    Number,
-    Param,
-    Bracket(char),
-}
-
-fn own_weight(text: &str, token: &Token) -> Option<Weight> {
-    match token.kind {
-        TokenKind::Word => Some(Weight::Name),
-        TokenKind::QuotedIdent => Some(Weight::QuotedName),
-        TokenKind::String => Some(Weight::String),
-        TokenKind::BitString => Some(Weight::BitString),
-        TokenKind::Integer | TokenKind::Decimal => Some(Weight::Number),
-        TokenKind::Param => Some(Weight::Param),
-        TokenKind::Operator => None,
-        TokenKind::Punctuation => match token.text(text) {
-            ":" | "." => None,
-            other => other.chars().next().map(Weight::Bracket),
-        },
-    }
-}
-
-fn weight(token: &Foreign) -> Option<Weight> {
-    Some(match token {
-        Foreign::Word(word) if word.quote_style.is_some() => Weight::QuotedName,
-        Foreign::Word(_) => Weight::Name,
-        Foreign::Number(..) => Weight::Number,
-        Foreign::SingleQuotedString(_)
-        | Foreign::DollarQuotedString(_)
-        | Foreign::NationalStringLiteral(_)
-        | Foreign::EscapedStringLiteral(_)
-        | Foreign::UnicodeStringLiteral(_) => Weight::String,
-        Foreign::SingleQuotedByteStringLiteral(_) | Foreign::HexStringLiteral(_) => Weight::BitString,
-        Foreign::Placeholder(_) => Weight::Param,
-        Foreign::LParen => Weight::Bracket('('),
-        Foreign::RParen => Weight::Bracket(')'),
-        Foreign::LBracket => Weight::Bracket('['),
-        Foreign::RBracket => Weight::Bracket(']'),
-        Foreign::Comma => Weight::Bracket(','),
-        Foreign::SemiColon => Weight::Bracket(';'),
-        Foreign::LBrace => Weight::Bracket('{'),
-        Foreign::RBrace => Weight::Bracket('}'),
-        Foreign::Backslash => Weight::Bracket('\\'),
-        Foreign::Char(other) => Weight::Bracket(*other),
-        _ => return None,
-    })
-}
-
 /// The lines of a text, to turn sqlparser's locations (line and column, counted in characters from 1) into byte
 /// offsets.
 #[derive(Clone, Debug)]
 pub struct LineIndex {
-    /// Where each line starts, and whether all of it is ASCII.
-    lines: Vec<(u32, bool)>,
+    lines: Vec<Line>,
+    /// Byte offsets of every `STRIDE`-th character of the lines that are not ASCII.
+    checkpoints: Vec<u32>,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    start: u32,
+    /// The first of the line's checkpoints; `None` for a line of ASCII.
+    checkpoints: Option<u32>,
+}
+
+const STRIDE: usize = 64;
+
 impl LineIndex {
-    /// Reads the text once.
+    /// Reads the text once. Offsets beyond 4 GB are not found again.
     pub fn new(text: &str) -> LineIndex {
-        let mut lines = Vec::new();
+        let short = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        let mut index = LineIndex { lines: Vec::new(), checkpoints: Vec::new() };
         let mut start = 0_usize;
-        for line in text.split_inclusive('\n') {
-            lines.push((u32::try_from(start).unwrap_or(u32::MAX), line.is_ascii()));
-            start += line.len();
+        for line in text.split('\n') {
+            let checkpoints = (!line.is_ascii()).then(|| short(index.checkpoints.len()));
+            index.lines.push(Line { start: short(start), checkpoints });
+            if checkpoints.is_some() {
+                let characters = line.char_indices().step_by(STRIDE);
+                index.checkpoints.extend(characters.map(|(at, _)| short(start + at)));
+            }
+            start += line.len() + 1;
         }
-        if lines.is_empty() || text.ends_with('\n') {
-            lines.push((u32::try_from(start).unwrap_or(u32::MAX), true));
-        }
-        LineIndex { lines }
+        index
     }
 
-    /// The byte offset of a location; `None` for the empty location and for what is not in the text. Constant time in
-    /// lines of ASCII, else one walk over the line.
+    /// The byte offset of a location; `None` for the empty location and for what is not in the text.
     pub fn byte_offset(&self, text: &str, location: Location) -> Option<usize> {
         let line = usize::try_from(location.line).ok()?.checked_sub(1)?;
         let column = usize::try_from(location.column).ok()?.checked_sub(1)?;
-        let (start, ascii) = *self.lines.get(line)?;
-        let start = start as usize;
-        let offset = if ascii {
-            start + column
-        } else {
-            let rest = text.get(start..)?;
-            start + rest.char_indices().map(|(at, _)| at).chain([rest.len()]).nth(column)?
+        let Line { start, checkpoints } = *self.lines.get(line)?;
+        let Some(first) = checkpoints else {
+            let offset = (start as usize).checked_add(column)?;
+            return (offset <= text.len()).then_some(offset);
         };
-        (offset <= text.len()).then_some(offset)
+        // The end of the line may be just behind its last checkpoint's stride.
+        let checkpoint = |n: usize| self.checkpoints.get(first as usize + n).map(|at| *at as usize);
+        let (from, walk) = match checkpoint(column / STRIDE) {
+            Some(from) => (from, column % STRIDE),
+            None => (checkpoint((column / STRIDE).checked_sub(1)?)?, column % STRIDE + STRIDE),
+        };
+        let rest = text.get(from..)?;
+        rest.char_indices().map(|(at, _)| from + at).chain([text.len()]).nth(walk)
     }
 
     /// The byte range of a span; `None` for an empty one.
@@ -310,6 +249,36 @@ mod tests {
     }
 
     #[test]
+    fn operators_are_cut_as_postgresql_does() {
+        let comparison = tree("SELECT a FROM t WHERE b>-1").unwrap();
+        assert!(format!("{comparison:?}").contains("op: Gt"));
+        for (text, operator) in [
+            ("a === 1", "==="),
+            ("a *= b", "*="),
+            ("a == 1", "=="),
+            ("a <=> 1", "<=>"),
+            ("a // 1", "//"),
+            ("a =@ 1", "=@"),
+            ("a<+>'x'", "<+>"),
+        ] {
+            let statement = tree(&format!("SELECT {text}")).unwrap();
+            assert!(format!("{statement:?}").contains(&format!("op: Custom(\"{operator}\")")), "{statement:?}");
+        }
+        for text in [
+            "a>=-1",
+            "a<>-1 AND b->>-1 = 'x'",
+            "a@>-1",
+            "a->'b'#>>'{c}'",
+            "a ? 'b'",
+            "f(a => -1, b := -2)",
+            "a::int",
+            "x[1:-2]",
+        ] {
+            assert!(tree(&format!("SELECT {text}")).is_ok(), "{text}: {:?}", tree(&format!("SELECT {text}")));
+        }
+    }
+
+    #[test]
     fn bounds_depth_and_drops_safely() {
         let thread = std::thread::Builder::new().stack_size(2 << 20);
         let run = thread.spawn(|| {
@@ -354,6 +323,13 @@ mod tests {
         assert_eq!(at(4, 3), None);
         assert_eq!(at(0, 0), None);
         assert_eq!(at(9, 1), None);
+        let long = format!("x\n{}\ny", "é".repeat(640));
+        let index = LineIndex::new(&long);
+        for column in [1, 2, 64, 65, 66, 640, 641] {
+            let expected = Some(2 + 2 * (column as usize - 1));
+            assert_eq!(index.byte_offset(&long, Location { line: 2, column }), expected, "{column}");
+        }
+        assert_eq!(index.byte_offset(&long, Location { line: 3, column: 1 }), Some(1283));
         assert_eq!(LineIndex::new("").byte_offset("", Location { line: 1, column: 1 }), Some(0));
     }
 }

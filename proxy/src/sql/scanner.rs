@@ -123,6 +123,7 @@ pub(crate) struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
     standard_conforming_strings: bool,
+    run: Run,
 }
 
 /// Where a quoted piece ends, and what was in it.
@@ -134,12 +135,12 @@ struct Quoted {
 
 impl<'a> Scanner<'a> {
     pub(crate) fn new(text: &'a str, standard_conforming_strings: bool) -> Self {
-        Scanner { bytes: text.as_bytes(), at: 0, standard_conforming_strings }
+        Scanner { bytes: text.as_bytes(), at: 0, standard_conforming_strings, run: Run::default() }
     }
 
     /// A scanner that starts at a byte offset, which must be a token's border.
     pub(crate) fn starting_at(text: &'a str, at: usize) -> Self {
-        Scanner { bytes: text.as_bytes(), at: at.min(text.len()), standard_conforming_strings: true }
+        Scanner { at: at.min(text.len()), ..Scanner::new(text, true) }
     }
 
     #[inline]
@@ -223,7 +224,10 @@ impl<'a> Scanner<'a> {
             Class::Digit => self.number(start),
             Class::Quote => self.string(start, start)?,
             Class::DoubleQuote => simple(TokenKind::QuotedIdent, self.quoted_identifier(start, start)?),
-            Class::Operator => simple(TokenKind::Operator, self.operator_end(start)),
+            Class::Operator => {
+                let end = self.operator_end(start);
+                simple(TokenKind::Operator, end)
+            }
             Class::Dollar => self.dollar(start)?,
             Class::Point => match self.peek(start + 1) {
                 Some(b'.') => simple(TokenKind::Operator, start + 2),
@@ -445,24 +449,46 @@ impl<'a> Scanner<'a> {
 
     /// The end of an operator: before a comment, and without trailing `+` and `-` unless the operator holds one of
     /// the characters that SQL's own operators do not have.
-    fn operator_end(&self, start: usize) -> usize {
-        let mut end = start + 1;
-        while let Some(byte) = self.peek(end) {
-            let comment = matches!((byte, self.peek(end + 1)), (b'-', Some(b'-')) | (b'/', Some(b'*')));
-            if class(byte) != Class::Operator || comment {
-                break;
-            }
-            end += 1;
+    fn operator_end(&mut self, start: usize) -> usize {
+        if start >= self.run.end {
+            self.run = self.operator_run(start);
         }
-        let operator = self.bytes.get(start..end).unwrap_or_default();
-        let Some((last, head)) = operator.split_last() else { return end };
-        let own = |byte: &u8| matches!(byte, b'~' | b'!' | b'@' | b'#' | b'^' | b'&' | b'|' | b'`' | b'?' | b'%');
-        if head.is_empty() || !matches!(last, b'+' | b'-') || head.iter().any(own) {
+        let Run { end, last_own, last_solid } = self.run;
+        let trailing = end > start + 1 && last_solid < end;
+        if !trailing || last_own > start {
             return end;
         }
-        let trailing = head.iter().rev().take_while(|byte| matches!(byte, b'+' | b'-')).count() + 1;
-        end - trailing.min(operator.len() - 1)
+        last_solid.max(start + 1)
     }
+
+    fn operator_run(&self, start: usize) -> Run {
+        let mut run = Run { end: start, last_own: 0, last_solid: 0 };
+        while let Some(byte) = self.peek(run.end) {
+            let comment = matches!((byte, self.peek(run.end + 1)), (b'-', Some(b'-')) | (b'/', Some(b'*')));
+            if class(byte) != Class::Operator || (comment && run.end > start) {
+                break;
+            }
+            run.end += 1;
+            if matches!(byte, b'~' | b'!' | b'@' | b'#' | b'^' | b'&' | b'|' | b'`' | b'?' | b'%') {
+                run.last_own = run.end;
+            }
+            if !matches!(byte, b'+' | b'-') {
+                run.last_solid = run.end;
+            }
+        }
+        run
+    }
+}
+
+/// Operator characters that follow each other. Kept, because a run like `+-+-+-` is many operators, and each of them
+/// depends on what stands at the end of the run.
+#[derive(Clone, Copy, Debug, Default)]
+struct Run {
+    end: usize,
+    /// Behind the last character that SQL's own operators do not have; 0 if there is none.
+    last_own: usize,
+    /// Behind the last character that is neither + nor -; 0 if there is none.
+    last_solid: usize,
 }
 
 /// How the inside of a quoted piece is read.
