@@ -135,7 +135,8 @@ impl Session {
             if let Some(frame) = self.client.cut()? {
                 return Ok(Some(frame));
             }
-            if !self.client.write.is_empty() && !self.pipeline.is_open() {
+            // Inside a pipeline answers wait for Flush or Sync, but an error is told at once, as PostgreSQL does.
+            if !self.client.write.is_empty() && (!self.pipeline.is_open() || self.pipeline.skipping) {
                 self.client.flush().await.map_err(|_| Failure::Gone)?;
                 self.client.shrink();
             }

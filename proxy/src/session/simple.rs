@@ -5,6 +5,7 @@ use crate::error::codes;
 use crate::exec::backends::State;
 use crate::exec::cache::Planned;
 use crate::plan::Plan;
+use crate::route::Route;
 use crate::session::Failure;
 use crate::session::HOME;
 use crate::session::Outcome;
@@ -57,6 +58,7 @@ impl Session {
         }
         let ranges = lexer::split(text, self.conforming_strings())?;
         let [_, _, ..] = ranges.as_slice() else { return self.one(text).await };
+        self.refuse_early(text, &ranges)?;
         self.several = true;
         if self.backends.transaction.state == State::Idle {
             self.backends.transaction.state = State::Implicit;
@@ -80,6 +82,39 @@ impl Session {
             }
         }
         outcome
+    }
+
+    /// What will be refused is refused before anything of the Query has run, as far as that can be told: up to the
+    /// first statement that may change what the others mean.
+    fn refuse_early(&mut self, text: &str, ranges: &[std::ops::Range<usize>]) -> Outcome {
+        if self.backends.transaction.state == State::Failed {
+            return Ok(());
+        }
+        for range in ranges {
+            let part = text.get(range.clone()).unwrap_or_default();
+            if self.scan_text(part).is_err() {
+                return Ok(());
+            }
+            let Ok(planned) = self.plan_scanned(part) else { return Ok(()) };
+            match &planned.plan {
+                Plan::Refuse(error) => return Err(error.clone().into()),
+                Plan::Rows(rows) => {
+                    let literals = std::mem::take(&mut self.scan.literals);
+                    let route = self.choose(rows, &self.values(part, &literals));
+                    self.scan.literals = literals;
+                    if let (Ok(Route::Several(_)), Err(error)) = (route, &rows.scatter) {
+                        return Err(error.clone().into());
+                    }
+                    if rows.makes.changes_schema || !rows.set_config.is_empty() || rows.opaque {
+                        return Ok(());
+                    }
+                }
+                Plan::Session if !matches!(planned.command, Command::Begin(_) | Command::Commit { .. }) => return Ok(()),
+                Plan::Session | Plan::Explain(_) => {}
+                Plan::Everywhere(_) | Plan::AskFirst(_) | Plan::Unknown(_) => return Ok(()),
+            }
+        }
+        Ok(())
     }
 
     /// Bytes that are not UTF-8: in that encoding PostgreSQL refuses them before it does anything; in another one we
