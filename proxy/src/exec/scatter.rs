@@ -292,6 +292,14 @@ fn feed(
         };
         let body = rest.get(crate::wire::HEAD..head.total).unwrap_or_default();
         at += head.total;
+        match server.is_ahead(head.tag, body) {
+            Ok(true) => continue,
+            Ok(false) => {}
+            Err(error) => {
+                result = Err(error);
+                break;
+            }
+        }
         if matches!(head.tag, backend::COMMAND_COMPLETE | backend::ERROR) {
             held.answering = false;
         }

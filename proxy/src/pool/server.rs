@@ -28,6 +28,8 @@ pub struct ServerConnection {
     pub broken: bool,
     /// It was lost, or what it owes cannot be told: it is never used again.
     pub dead: bool,
+    /// A BEGIN of ours was sent ahead of what comes next: its answer, up to ReadyForQuery, is nobody's.
+    pub begun_ahead: bool,
     /// What the server reported last of each parameter.
     pub parameters: BTreeMap<String, String>,
     /// Reported parameters that changed since the session looked.
@@ -55,6 +57,7 @@ impl ServerConnection {
             status: Status::Idle,
             broken: false,
             dead: false,
+            begun_ahead: false,
             parameters,
             changed: Vec::new(),
         }
@@ -86,6 +89,32 @@ impl ServerConnection {
         Ok(self.status)
     }
 
+    /// Puts a BEGIN that cannot fail before whatever is sent next, so that it costs no round trip.
+    pub fn begin_ahead(&mut self, text: &str) {
+        self.broken = true;
+        self.begun_ahead = true;
+        frontend::put_query(&mut self.io.write, text.as_bytes());
+    }
+
+    /// True when a frame belongs to the answer of a BEGIN that was sent ahead.
+    ///
+    /// # Errors
+    /// The BEGIN has failed: what was sent behind it ran outside the transaction, so the connection is given up.
+    pub fn is_ahead(&mut self, tag: u8, body: &[u8]) -> Result<bool> {
+        if !self.begun_ahead || backend::is_asynchronous(tag) {
+            return Ok(false);
+        }
+        match tag {
+            backend::READY => self.begun_ahead = false,
+            backend::ERROR => {
+                self.dead = true;
+                return Err(Error { raw: None, ..backend::error(body) });
+            }
+            _ => {}
+        }
+        Ok(true)
+    }
+
     /// Waits for the next frame that is no asynchronous one; notices are handed to `notices`.
     ///
     /// # Errors
@@ -93,6 +122,9 @@ impl ServerConnection {
     pub async fn next(&mut self, notices: &mut BytesMut) -> Result<(u8, BytesMut)> {
         loop {
             if let Some((tag, body)) = self.io.cut()? {
+                if self.is_ahead(tag, &body)? {
+                    continue;
+                }
                 match tag {
                     backend::PARAMETER_STATUS => self.note_parameter(&body),
                     backend::NOTICE | backend::NOTIFICATION => {
