@@ -9,7 +9,6 @@ use crate::limits;
 use crate::plan;
 use crate::plan::Context;
 use crate::plan::Plan;
-use crate::plan::Target;
 use crate::session::Session;
 use crate::sql::Statement;
 use crate::sql::command::Command;
@@ -203,13 +202,11 @@ impl Session {
     }
 }
 
-/// A plan may serve other texts of the same form only if the planner has read no literal: that is certain where the
-/// place follows from key conditions, whose values are named and not read, and nothing else about the statement is
-/// special.
+/// A plan may serve other texts of the same form only if the planner has read no literal but those that it names
+/// (`RowsPlan::fixed`), and the statement leaves nothing behind on its connection.
 fn is_template(plan: &Plan, command: &Command) -> bool {
     let Plan::Rows(rows) = plan else { return false };
     matches!(command, Command::Select | Command::Insert | Command::Update | Command::Delete)
-        && matches!(rows.target, Target::Keys { .. })
         && !rows.opaque
         && rows.set_config.is_empty()
         && rows.pins.is_none()
