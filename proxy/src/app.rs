@@ -341,7 +341,7 @@ async fn print_route(path: &Path, database: Option<&str>, sql: &str) -> Result<(
         forced_shard: None,
     };
     let plan = plan::plan(&statement, &context);
-    println!("{plan:?}");
+    println!("{plan}");
     if let Plan::Rows(rows) = &plan {
         let mut scan = normalize::Normalized::default();
         normalize::scan(sql, true, &mut scan).map_err(|e| e.to_string())?;

@@ -147,7 +147,7 @@ impl Session {
             let written = |n: usize| literals.get(n).and_then(|l| text.get(l.start as usize..l.end as usize));
             fixed = rows.fixed.iter().filter_map(|&n| Some((n, written(n)?.to_owned()))).collect();
             if let Ok(scatter) = &rows.scatter {
-                shard_text = Some(scatter.sql.render(text, &literals));
+                shard_text = Some(scatter.sql.render(text, &statement.tokens));
             }
         }
         Ok(Planned {
