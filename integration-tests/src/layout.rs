@@ -190,3 +190,31 @@ impl Layout {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Layout;
+    use crate::client::Address;
+
+    #[test]
+    fn a_layout_is_read_without_mistakes() {
+        let layout = crate::shop::layout(2)
+            .listen("max_clients = 10\ndrain_timeout = \"1s\"\nlogin_timeout = \"1s\"")
+            .pool("mode = \"session\"\nsize = 2\nwait_timeout = \"500ms\"")
+            .user("name = \"other\"\npassword = \"x\"\nserver_user = \"app\"\nserver_password = \"app\"")
+            .url_suffix("?sslmode=require");
+        let shards: Vec<Address> = (0..layout.shards).map(|n| Address::new(5000 + n as u16, "app", "shop")).collect();
+        let text = layout.toml(&shards, 6432, 9632);
+        let read = |_: &std::path::Path| Err(std::io::ErrorKind::NotFound.into());
+        let config = match shardway::config::load(&text, "layout", &|_| None, &read) {
+            Ok(config) => config,
+            Err(mistakes) => panic!("{text}\n{}", mistakes.iter().map(ToString::to_string).collect::<String>()),
+        };
+        assert_eq!((config.databases.len(), config.users.len()), (1, 2));
+    }
+
+    #[test]
+    fn sharded_tables_need_a_map() {
+        assert!(std::panic::catch_unwind(|| Layout::new(1).sharded("t", &["k"])).is_err());
+    }
+}

@@ -230,18 +230,14 @@ impl Drop for Cluster {
 
 /// An initialised data directory with the roles of the tests, made once per PostgreSQL and test process.
 fn template(binaries: &Path) -> PathBuf {
-    struct Template {
-        data: PathBuf,
-        _guard: Guard,
-    }
-    static TEMPLATES: Mutex<Option<HashMap<PathBuf, Template>>> = Mutex::new(None);
+    static TEMPLATES: Mutex<Option<HashMap<PathBuf, PathBuf>>> = Mutex::new(None);
     let mut templates = TEMPLATES.lock().unwrap_or_else(|e| e.into_inner());
     let templates = templates.get_or_insert_with(HashMap::new);
-    if let Some(template) = templates.get(binaries) {
-        return template.data.clone();
+    if let Some(data) = templates.get(binaries) {
+        return data.clone();
     }
     let owner = process::server_account();
-    let directory = process::temporary_directory("shardway-template-", owner);
+    let directory = process::scratch_directory("shardway-template-", owner);
     let data = directory.join("data");
     let mut initdb = Command::new(binaries.join("initdb"));
     initdb.arg("-D").arg(&data).args(["-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-N"]);
@@ -252,17 +248,7 @@ fn template(binaries: &Path) -> PathBuf {
         "ALTER ROLE {SUPERUSER} PASSWORD '{SUPERUSER}';\nCREATE ROLE {APP} LOGIN PASSWORD '{APP}';\nCREATE ROLE other LOGIN PASSWORD 'other';\n"
     );
     run_as(single, owner, &directory, Some(&roles));
-    // The guard has no process to end: it removes the directory when the test process has gone.
-    let nobody = Command::new("true")
-        .spawn()
-        .map(|mut c| {
-            let id = c.id();
-            let _ = c.wait();
-            id
-        })
-        .unwrap();
-    let guard = Guard::new(nobody, &directory);
-    templates.insert(binaries.into(), Template { data: data.clone(), _guard: guard });
+    templates.insert(binaries.into(), data.clone());
     data
 }
 
