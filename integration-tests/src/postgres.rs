@@ -106,6 +106,7 @@ impl Builder {
         let template = template(&binaries);
         let owner = process::server_account();
         let directory = process::temporary_directory("shardway-pg-", owner);
+        let guard = Guard::directory(&directory);
         let data = directory.join("data");
         copy(&template, &data, owner);
         if let Some(hba) = &self.hba {
@@ -115,7 +116,8 @@ impl Builder {
             write(&data.join(name), text, owner);
         }
         let port = self.port.unwrap_or_else(process::free_port);
-        let mut cluster = Cluster { port, directory, binaries, settings: self.settings, owner, running: None };
+        let mut cluster =
+            Cluster { port, directory, binaries, settings: self.settings, owner, running: None, _guard: guard };
         cluster.start();
         cluster
     }
@@ -129,6 +131,7 @@ pub struct Cluster {
     settings: Vec<(String, String)>,
     owner: Option<Owner>,
     running: Option<(Child, Guard)>,
+    _guard: Guard,
 }
 
 impl Cluster {

@@ -101,7 +101,7 @@ rm -rf "$2"; sleep 1; rm -rf "$2""#;
 pub fn scratch_directory(prefix: &str, owner: Option<Owner>) -> PathBuf {
     static GUARDS: Mutex<Vec<Guard>> = Mutex::new(Vec::new());
     let directory = temporary_directory(prefix, owner);
-    let guard = Guard::spawn("", &directory);
+    let guard = Guard::directory(&directory);
     GUARDS.lock().unwrap_or_else(|e| e.into_inner()).push(guard);
     directory
 }
@@ -109,6 +109,11 @@ pub fn scratch_directory(prefix: &str, owner: Option<Owner>) -> PathBuf {
 impl Guard {
     pub fn new(pid: u32, directory: &Path) -> Guard {
         Guard::spawn(&pid.to_string(), directory)
+    }
+
+    /// Removes a directory, and ends nothing.
+    pub fn directory(directory: &Path) -> Guard {
+        Guard::spawn("", directory)
     }
 
     fn spawn(pid: &str, directory: &Path) -> Guard {
