@@ -210,12 +210,15 @@ pub struct MapConfig {
     pub placed_by_default: bool,
 }
 
+/// ([from, to), shard). A bound may name only the first key columns: it stands before every key that begins so.
+pub type RangePart = (Option<Vec<Datum>>, Option<Vec<Datum>>, usize);
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum MapFunction {
     /// The shard of each bucket; the length is a power of two.
     Hash(Vec<usize>),
-    /// Ordered and non-overlapping: ([from, to), shard).
-    Range(Vec<(Option<Vec<Datum>>, Option<Vec<Datum>>, usize)>),
+    /// Ordered and non-overlapping.
+    Range(Vec<RangePart>),
     List {
         values: Vec<(Vec<Datum>, usize)>,
         default: Option<usize>,

@@ -4,6 +4,7 @@
 use crate::config::Database;
 use crate::config::MapConfig;
 use crate::config::MapFunction;
+use crate::config::RangePart;
 use crate::config::TableConfig;
 use crate::config::TablePlace;
 use crate::config::UnlistedTables;
@@ -12,35 +13,52 @@ use crate::value::Datum;
 use crate::value::KeyType;
 use sha2::Digest;
 use sha2::Sha256;
+use std::collections::BTreeMap;
 use std::fmt::Write;
+
+/// What is placed → where: ("shard", name), ("table", `"schema"."name"`), ("column", `"name"`), ("unlisted", "").
+pub type Entries = BTreeMap<(String, String), String>;
 
 /// SHA-256 of [`text`], in hexadecimal.
 pub fn placement_hash(database: &Database) -> String {
     hex(&Sha256::digest(text(database).as_bytes()))
 }
 
-/// One line for each thing: shards, maps, tables, column rules, unlisted tables; sorted within each.
+/// One line for each entry: kind, name, place.
 pub fn text(database: &Database) -> String {
-    let mut lines = Vec::new();
-    let mut shards: Vec<String> = database.shards.iter().map(|shard| format!("shard {}", shard.name)).collect();
-    shards.sort_unstable();
-    lines.append(&mut shards);
-    let mut tables: Vec<String> = database
-        .tables
-        .iter()
-        .map(|table| format!("table {} {}", table_name(table), table_text(database, &table.place)))
-        .collect();
-    tables.sort_unstable();
-    lines.append(&mut tables);
-    let mut rules: Vec<String> = database
-        .column_rules
-        .iter()
-        .map(|(column, map)| format!("column {} {}", quoted(column), sharded_text(database, *map)))
-        .collect();
-    rules.sort_unstable();
-    lines.append(&mut rules);
-    lines.push(format!("unlisted {}", unlisted_text(database.unlisted)));
+    let lines: Vec<String> =
+        entries(database).into_iter().map(|((kind, name), place)| [kind, name, place].join(" ")).collect();
     lines.join("\n")
+}
+
+pub fn entries(database: &Database) -> Entries {
+    let key = |kind: &str, name: &str| (kind.to_owned(), name.to_owned());
+    let mut entries = Entries::new();
+    for shard in &database.shards {
+        entries.insert(key("shard", &shard.name), String::new());
+    }
+    for table in &database.tables {
+        entries.insert(key("table", &table_name(table)), table_text(database, &table.place));
+    }
+    for (column, map) in &database.column_rules {
+        let place = TablePlace::Sharded { map: *map, key: vec![column.clone()] };
+        entries.insert(key("column", &quoted(column)), table_text(database, &place));
+    }
+    entries.insert(key("unlisted", ""), unlisted_text(database.unlisted).to_owned());
+    entries
+}
+
+/// Where entries say that a table lives: by its own entry, else by the first of its columns that has one, else as
+/// unlisted tables do. `columns` are bare names.
+pub fn effective<'e, 'c>(
+    entries: &'e Entries,
+    table: &str,
+    mut columns: impl Iterator<Item = &'c str>,
+) -> Option<&'e str> {
+    let entry = |kind: &str, name: &str| entries.get(&(kind.to_owned(), name.to_owned())).map(String::as_str);
+    entry("table", table)
+        .or_else(|| columns.find_map(|column| entry("column", &quoted(column))))
+        .or_else(|| entry("unlisted", ""))
 }
 
 /// `"schema"."name"`.
@@ -50,7 +68,7 @@ pub fn table_name(table: &TableConfig) -> String {
 
 pub fn unlisted_text(unlisted: UnlistedTables) -> &'static str {
     match unlisted {
-        UnlistedTables::Single => "single",
+        UnlistedTables::Single => "single where found",
         UnlistedTables::Reference => "reference",
         UnlistedTables::Refuse => "refuse",
     }
@@ -82,7 +100,7 @@ pub fn map_text(database: &Database, map: &MapConfig) -> String {
             let _ = write!(text, "hash {}: {}", placement.len(), placement_text(database, placement));
         }
         MapFunction::Range(parts) => {
-            let part = |(from, to, shard): &(Option<Vec<Datum>>, Option<Vec<Datum>>, usize)| {
+            let part = |(from, to, shard): &RangePart| {
                 let bound = |key: &Option<Vec<Datum>>| key.as_ref().map_or("…".to_owned(), |key| key_text(key));
                 format!("[{}, {}) {}", bound(from), bound(to), shard_name(database, *shard))
             };

@@ -2,6 +2,7 @@
 
 use crate::config::MapConfig;
 use crate::config::MapFunction;
+use crate::config::RangePart;
 use crate::config::check::Checker;
 use crate::config::databases::Names;
 use crate::config::literal;
@@ -22,9 +23,6 @@ pub const BUCKETS: usize = 4096;
 const MAX_BUCKETS: i64 = 65_536;
 /// Columns of a key: what the SQL form of the hash can carry, with room.
 const MAX_KEY_COLUMNS: usize = 4;
-
-/// [from, to) and the shard.
-type RangePart = (Option<Vec<Datum>>, Option<Vec<Datum>>, usize);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Function {
@@ -170,6 +168,7 @@ fn holes(placement: &[Option<usize>]) -> String {
     text.collect::<Vec<_>>().join(", ")
 }
 
+/// A bound that names only the first key columns stands before every key that begins with it.
 fn range(checker: &Checker<'_>, names: &Names<'_>, key: &[KeyType], file: &MapFile) -> Option<MapFunction> {
     if file.ranges.is_empty() {
         checker.missing(&file.place, "ranges", "missing: expected ranges = [ { from = …, to = …, shard = … }, … ]");
@@ -210,6 +209,7 @@ fn bound(checker: &Checker<'_>, key: &[KeyType], value: &Option<At<Vec<Literal>>
     }
 }
 
+/// All values of a map name the same number of key columns: all of them, or the first ones.
 fn list(checker: &Checker<'_>, names: &Names<'_>, key: &[KeyType], file: &MapFile) -> Option<MapFunction> {
     if file.lists.is_empty() {
         checker.missing(&file.place, "lists", "missing: expected lists = [ { values = [ … ], shard = … }, … ]");
@@ -221,6 +221,11 @@ fn list(checker: &Checker<'_>, names: &Names<'_>, key: &[KeyType], file: &MapFil
         let written = checker.required(&part.place, "values", &part.values);
         for at in written.into_iter().flat_map(|at| &at.value) {
             let Some(value) = key_value(checker, key, at) else { continue };
+            let expected = values.first().map_or(value.len(), |(first, _): &(Vec<Datum>, usize)| first.len());
+            if value.len() != expected {
+                let message = format!("expected {expected} values as the others of this map, not {}", value.len());
+                checker.add(&at.place, message);
+            }
             if let Some(other) = seen.insert(value.clone(), at.place.clone()) {
                 let message = format!("{} is listed already at {} on line {}", shown(&at.value), other.key, other.line);
                 checker.add(&at.place, message);
@@ -246,7 +251,7 @@ fn pins(checker: &Checker<'_>, names: &Names<'_>, key: &[KeyType], file: &MapFil
     for pin in &file.pins {
         let shard = checker.required(&pin.place, "shard", &pin.shard).and_then(|at| names.shard(checker, at));
         let Some(at) = checker.required(&pin.place, "key", &pin.key) else { continue };
-        let Some(value) = key_value(checker, key, at) else { continue };
+        let Some(value) = whole_key(checker, key, at) else { continue };
         if let Some(line) = seen.insert(value.clone(), at.place.line) {
             checker.add(&at.place, format!("{} is pinned already on line {line}", shown(&at.value)));
         }
@@ -255,17 +260,28 @@ fn pins(checker: &Checker<'_>, names: &Names<'_>, key: &[KeyType], file: &MapFil
     pins
 }
 
-/// One literal for each key column, of the column's type.
+/// One literal for each of the first key columns, of the column's type.
 fn key_value(checker: &Checker<'_>, key: &[KeyType], at: &At<Vec<Literal>>) -> Option<Vec<Datum>> {
-    if at.value.len() != key.len() {
-        let columns = if key.len() == 1 { "1 value" } else { "one value for each key column" };
-        checker.add(&at.place, format!("expected {columns} ({} in all), not {}", key.len(), at.value.len()));
+    if at.value.is_empty() || at.value.len() > key.len() {
+        let values = if key.len() == 1 { "1 value" } else { "1 to {n} values (of the first key columns)" };
+        let values = values.replace("{n}", &key.len().to_string());
+        checker.add(&at.place, format!("expected {values}, not {}", at.value.len()));
         return None;
     }
     let convert = |literals: &Vec<Literal>| {
         literals.iter().zip(key).map(|(written, key_type)| literal::datum(*key_type, written)).collect()
     };
     checker.take(at, convert)
+}
+
+/// One literal for every key column.
+fn whole_key(checker: &Checker<'_>, key: &[KeyType], at: &At<Vec<Literal>>) -> Option<Vec<Datum>> {
+    if at.value.len() != key.len() {
+        let message = format!("expected one value for each key column ({} in all), not {}", key.len(), at.value.len());
+        checker.add(&at.place, message);
+        return None;
+    }
+    key_value(checker, key, at)
 }
 
 fn shown(literals: &[Literal]) -> String {

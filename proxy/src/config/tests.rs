@@ -292,8 +292,8 @@ fn range_and_list_map_mistakes() {
             ],
         ),
         (
-            range("\"text\", \"bigint\"", "ranges = [{ from = [\"a\"], shard = \"s0\" }]\n"),
-            &["f:17: database.d.shard_map[0].ranges[0].from: expected one value for each key column (2 in all), not 1"],
+            range("\"text\", \"bigint\"", "ranges = [{ from = [\"a\", 1, 2], shard = \"s0\" }]\n"),
+            &["f:17: database.d.shard_map[0].ranges[0].from: expected 1 to 2 values (of the first key columns), not 3"],
         ),
         (
             range("\"smallint\"", "ranges = [{ from = 40000, shard = \"s0\" }, { from = 1.5, shard = \"s0\" }]\n"),
@@ -464,8 +464,7 @@ fn the_placement_text_says_where_rows_live_and_no_more() {
     let table = "[[database.d.table]]\nname = \"t\"\nshard_map = \"m\"\nkey = [\"k\"]\n";
     let of = |text: &str| good(&in_database(text)).databases.remove(0);
     let database = of(&format!("{map}{table}"));
-    let expected =
-        "shard s0\nshard s1\ntable \"public\".\"t\" sharded (\"k\") (integer) hash 4: 0-1 s0, 2-3 s1\nunlisted single";
+    let expected = "shard s0 \nshard s1 \ntable \"public\".\"t\" sharded (\"k\") (integer) hash 4: 0-1 s0, 2-3 s1\nunlisted  single where found";
     assert_eq!(super::placement::text(&database), expected);
     let explicit = "placement = [{ buckets = \"0-1\", shard = \"s0\" }, { buckets = \"2-3\", shard = \"s1\" }]\n";
     let same = of(&format!("{map}{explicit}{table}").replace("\"m\"", "\"other\"").replace("bigint", "integer"));
@@ -473,4 +472,49 @@ fn the_placement_text_says_where_rows_live_and_no_more() {
     assert_eq!(super::placement::placement_hash(&same).len(), 64);
     let moved = of(&format!("{map}pins = [{{ key = 1, shard = \"s1\" }}]\n{table}"));
     assert_ne!(super::placement::placement_hash(&moved), super::placement::placement_hash(&database));
+}
+
+/// The files of `config/` are used as they stand.
+#[test]
+fn examples_are_right() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config");
+    let mut names: Vec<String> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".toml"))
+        .collect();
+    names.sort();
+    assert!(names.len() >= 7, "{names:?}");
+    for name in names {
+        let text = std::fs::read_to_string(folder.join(&name)).unwrap();
+        let config = load(&text, &name, &env, &read).unwrap_or_else(|mistakes| panic!("{mistakes:#?}"));
+        assert_eq!(config.databases.len(), 1, "{name}");
+    }
+}
+
+/// What the reference file calls a default is one.
+#[test]
+fn the_reference_shows_the_defaults() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config");
+    let text = std::fs::read_to_string(folder.join("reference.toml")).unwrap();
+    let is_default = |line: &&str| {
+        let comment = line.split_once('#').map(|(_, comment)| comment.trim_start());
+        comment.is_some_and(|comment| {
+            let said = comment == "default" || comment.starts_with("default;") || comment.starts_with("default:");
+            said && !line.trim_start().starts_with('#') && !line.contains("placement") && !line.contains("control")
+        })
+    };
+    let defaults = text.lines().filter(is_default).count();
+    assert!(defaults >= 15, "{defaults}");
+    let without: Vec<&str> = text.lines().filter(|line| !is_default(line)).collect();
+    assert_eq!(good(&without.join("\n")), good(&text));
+}
+
+#[test]
+fn the_bookshop_lists_every_check_digit() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config");
+    let config = good(&std::fs::read_to_string(folder.join("bookshop.toml")).unwrap());
+    let database = &config.databases[0];
+    let MapFunction::List { values, default: None } = &database.maps[0].function else { panic!("{:?}", database.maps) };
+    assert_eq!((values.len(), database.shards.len()), (11, 3));
 }

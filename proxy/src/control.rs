@@ -1,1 +1,0 @@
-//! The control plane over tokio-postgres: schema reading, probes, placement record.
