@@ -66,10 +66,9 @@ impl Adapted {
             ("[[user]]", "name") => {
                 self.user = value();
                 make_role(&self.user);
-                line.into()
+                format!("{line}\nauth = \"trust\"")
             }
-            ("[[user]]", "password") => "auth = \"trust\"".into(),
-            ("[[user]]", "auth") => "auth = \"trust\"".into(),
+            ("[[user]]", "password" | "auth") => String::new(),
             ("[[user]]", "server_password") => "server_password = \"any\"".into(),
             ("[[user]]", "server_user") => {
                 make_role(&value());
