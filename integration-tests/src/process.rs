@@ -3,12 +3,14 @@
 use std::fs;
 use std::io::Write;
 use std::net::TcpListener;
+use std::net::UdpSocket;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Child;
 use std::process::Command;
 use std::process::Stdio;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicU16;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -16,16 +18,20 @@ use std::time::Duration;
 use std::time::Instant;
 
 /// A port on which nothing listens now. Taken from below the range that the kernel gives to outgoing connections, so
-/// that no client of another test gets it before the server binds it.
+/// that no client of another test gets it before the server binds it; and reserved against other test processes by a
+/// UDP socket on the same number, which goes with this process.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
+    static RESERVED: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
     const LOW: u32 = 17_000;
     const SPAN: u32 = 15_000;
     let start = std::process::id().wrapping_mul(97) % SPAN;
     for _ in 0..SPAN {
         let step = u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
         let port = (LOW + (start + step) % SPAN) as u16;
+        let Ok(reserved) = UdpSocket::bind(("127.0.0.1", port)) else { continue };
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            RESERVED.lock().unwrap_or_else(|e| e.into_inner()).push(reserved);
             return port;
         }
     }
@@ -93,13 +99,31 @@ pub fn wait(child: &mut Child, limit: Duration) -> Option<std::process::ExitStat
 pub struct Guard(Child);
 
 const GUARD: &str = r#"read -r done && exit 0
-kill -QUIT "$1" 2>/dev/null; sleep 0.5; kill -KILL "$1" 2>/dev/null; rm -rf "$2"; sleep 1; rm -rf "$2""#;
+if [ -n "$1" ]; then kill -QUIT "$1" 2>/dev/null; sleep 0.5; kill -KILL "$1" 2>/dev/null; fi
+rm -rf "$2"; sleep 1; rm -rf "$2""#;
+
+/// A new directory that stays as long as the test process does.
+pub fn scratch_directory(prefix: &str, owner: Option<Owner>) -> PathBuf {
+    static GUARDS: Mutex<Vec<Guard>> = Mutex::new(Vec::new());
+    let directory = temporary_directory(prefix, owner);
+    let guard = Guard::directory(&directory);
+    GUARDS.lock().unwrap_or_else(|e| e.into_inner()).push(guard);
+    directory
+}
 
 impl Guard {
     pub fn new(pid: u32, directory: &Path) -> Guard {
+        Guard::spawn(&pid.to_string(), directory)
+    }
+
+    /// Removes a directory, and ends nothing.
+    pub fn directory(directory: &Path) -> Guard {
+        Guard::spawn("", directory)
+    }
+
+    fn spawn(pid: &str, directory: &Path) -> Guard {
         let child = Command::new("sh")
-            .args(["-c", GUARD, "guard"])
-            .arg(pid.to_string())
+            .args(["-c", GUARD, "guard", pid])
             .arg(directory)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
