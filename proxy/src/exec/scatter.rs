@@ -150,13 +150,16 @@ pub async fn run(
     variables: &Variables,
     execution: &Execution<'_>,
     description: &Description,
+    preface: BytesMut,
 ) -> Result<Result<u64>, Broken> {
     let mut merge = match start(backends, variables, execution, description).await {
         Ok(merge) => merge,
         // What was sent already is answered; it must not be taken for the answer to the next statement.
         Err(error) => return finish(backends, execution.shards, Ok(Err(error))).await.map(|r| r.map(|()| 0)),
     };
-    let outcome = drive(backends, client, execution.shards, &mut merge).await;
+    let mut preface = preface;
+    let outcome = drive(backends, client, execution.shards, &mut merge, &mut preface).await;
+    client.write.extend_from_slice(&preface);
     finish(backends, execution.shards, outcome).await.map(|r| r.map(|()| merge.rows()))
 }
 
@@ -237,13 +240,14 @@ async fn drive(
     client: &mut Connection,
     shards: &[ShardId],
     merge: &mut Merge,
+    preface: &mut BytesMut,
 ) -> Result<Result<()>, Broken> {
     let mut out = BytesMut::new();
     while let Want::Input(input) = merge.wants() {
         let Some(held) = shards.get(input).and_then(|&s| backends.find(s)) else {
             return Ok(Err(Error::internal("the merge wants an input that is not there")));
         };
-        let fed = feed(held, client, merge, input, &mut out);
+        let fed = feed(held, client, merge, input, &mut out, preface);
         let server: &mut ServerConnection = &mut held.lease;
         match fed {
             Ok(true) => {}
@@ -271,6 +275,7 @@ fn feed(
     merge: &mut Merge,
     input: usize,
     out: &mut BytesMut,
+    preface: &mut BytesMut,
 ) -> Result<bool> {
     let server: &mut ServerConnection = &mut held.lease;
     let mut buffer = std::mem::take(&mut server.io.read);
@@ -306,7 +311,15 @@ fn feed(
         let step = match head.tag {
             backend::DATA_ROW => merge.row(input, body, &mut client.write),
             backend::COMMAND_COMPLETE | backend::EMPTY_QUERY => merge.end(input, &mut client.write),
-            backend::ERROR => Err(without_position(backend::error(body))),
+            backend::BIND_COMPLETE => {
+                client.write.extend_from_slice(preface);
+                preface.clear();
+                Ok(())
+            }
+            backend::ERROR => {
+                preface.clear();
+                Err(without_position(backend::error(body)))
+            }
             backend::PARAMETER_STATUS => {
                 server.note_parameter(body);
                 Ok(())

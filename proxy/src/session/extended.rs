@@ -60,7 +60,7 @@ pub enum Owed {
     /// RowDescription; NoData is not passed on (EXECUTE in a simple Query).
     DescribeRows,
     /// The rows and the end of an Execute.
-    Execute(Arc<Planned>),
+    Execute(Option<Arc<Planned>>),
     /// CloseComplete of a portal, the client's.
     ClosePortal,
     /// Made here.
@@ -80,6 +80,9 @@ pub struct Pipeline {
     failed: Option<ShardId>,
     /// Rows are described by Describe only.
     pub executing: bool,
+    /// Replies of a portal over several shards, which are given when its shards have bound it: until then an error
+    /// may come in their place.
+    kept: BytesMut,
 }
 
 impl Pipeline {
@@ -157,7 +160,9 @@ impl Session {
     }
 
     fn reply(&mut self, fill: impl FnOnce(&mut BytesMut)) {
-        if self.pipeline.owed.is_empty() {
+        if !self.pipeline.kept.is_empty() {
+            fill(&mut self.pipeline.kept);
+        } else if self.pipeline.owed.is_empty() {
             fill(&mut self.client.write);
         } else {
             let mut bytes = BytesMut::new();
@@ -242,8 +247,13 @@ impl Session {
             },
             _ => Portal::Local { prepared: Arc::clone(&prepared), done: false },
         };
-        if !matches!(portal, Portal::Remote { .. }) {
-            self.reply(|out| backend::put_bare(out, backend::BIND_COMPLETE));
+        match &portal {
+            Portal::Remote { .. } => {}
+            Portal::Local { .. } => self.reply(|out| backend::put_bare(out, backend::BIND_COMPLETE)),
+            Portal::Scatter(_) => {
+                self.drain(false).await?;
+                backend::put_bare(&mut self.pipeline.kept, backend::BIND_COMPLETE);
+            }
         }
         self.portals.insert(bind.portal.to_vec(), portal);
         Ok(())
@@ -349,7 +359,7 @@ impl Session {
             }
             Object::Portal(name) => {
                 let shard = match self.portals.get(name) {
-                    None => return Err(no_portal(name).into()),
+                    None => Some(self.cursor_shard(name).ok_or_else(|| no_portal(name))?),
                     Some(Portal::Remote { shard, .. }) => Some(*shard),
                     Some(_) => None,
                 };
@@ -368,6 +378,11 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// A cursor of DECLARE is a portal too.
+    fn cursor_shard(&self, name: &[u8]) -> Option<ShardId> {
+        self.cursors.get(std::str::from_utf8(name).ok()?).copied()
     }
 
     fn refuse_if_failed_for_rows(&self, description: Option<&Description>) -> Outcome {
@@ -404,21 +419,13 @@ impl Session {
     async fn execute(&mut self, body: &[u8]) -> Outcome {
         let Execute { portal: name, max_rows } = Execute::decode(body)?;
         match self.portals.get_mut(name) {
-            None => Err(no_portal(name).into()),
+            None => {
+                let shard = self.cursor_shard(name).ok_or_else(|| no_portal(name))?;
+                self.execute_remote(shard, None, name, max_rows).await
+            }
             Some(Portal::Remote { shard, planned }) => {
                 let (shard, planned) = (*shard, Arc::clone(planned));
-                self.aim(shard).await?;
-                let held = self.backends.acquire(shard, &self.variables).await?;
-                held.unsynced = true;
-                held.lease.broken = true;
-                frontend::put_execute(&mut held.lease.io.write, name, max_rows);
-                let full = held.lease.io.write.len() > 8 * limits::WRITE_BURST_BYTES;
-                self.pipeline.owed.push_back(Owed::Execute(planned));
-                if full {
-                    // A pipeline without end must not be kept in memory.
-                    self.drain(false).await?;
-                }
-                Ok(())
+                self.execute_remote(shard, Some(planned), name, max_rows).await
             }
             Some(Portal::Scatter(_)) => self.execute_scatter(name, max_rows).await,
             Some(Portal::Local { prepared, done }) => {
@@ -442,6 +449,21 @@ impl Session {
         }
     }
 
+    async fn execute_remote(&mut self, shard: ShardId, planned: Option<Arc<Planned>>, name: &[u8], max_rows: i32) -> Outcome {
+        self.aim(shard).await?;
+        let held = self.backends.acquire(shard, &self.variables).await?;
+        held.unsynced = true;
+        held.lease.broken = true;
+        frontend::put_execute(&mut held.lease.io.write, name, max_rows);
+        let full = held.lease.io.write.len() > 8 * limits::WRITE_BURST_BYTES;
+        self.pipeline.owed.push_back(Owed::Execute(planned));
+        if full {
+            // A pipeline without end must not be kept in memory.
+            self.drain(false).await?;
+        }
+        Ok(())
+    }
+
     async fn execute_local(&mut self, prepared: &Prepared) -> Outcome {
         let planned = &prepared.planned;
         if planned.command == Command::Empty {
@@ -460,6 +482,7 @@ impl Session {
     }
 
     async fn execute_scatter(&mut self, name: &[u8], max_rows: i32) -> Outcome {
+        let preface = std::mem::take(&mut self.pipeline.kept);
         self.drain(false).await?;
         if max_rows != 0 {
             return Err(Error::unsupported("a row limit on a portal over several shards is not supported yet")
@@ -480,9 +503,11 @@ impl Session {
                 limit: portal.limit,
                 offset: portal.offset,
             };
-            let ran = self.run_scatter(&execution, &portal.description).await;
+            let ran = self.run_scatter(&execution, &portal.description, preface).await;
             measure::count_statement(&portal.planned.plan, ran.is_ok(), started.elapsed());
             rows = ran?;
+        } else {
+            self.client.write.extend_from_slice(&preface);
         }
         portal.done = true;
         self.portals.insert(name.to_vec(), Portal::Scatter(portal));
@@ -496,7 +521,13 @@ impl Session {
                 self.prepared.remove(name);
             }
             Object::Portal(name) => {
-                if let Some(Portal::Remote { shard, .. }) = self.portals.remove(name) {
+                let shard = match self.portals.remove(name) {
+                    Some(Portal::Remote { shard, .. }) => Some(shard),
+                    Some(_) => None,
+                    None => self.cursor_shard(name),
+                };
+                self.cursors.retain(|cursor, _| cursor.as_bytes() != name);
+                if let Some(shard) = shard {
                     self.aim(shard).await?;
                     if let Some(held) = self.backends.find(shard) {
                         frontend::frame(&mut held.lease.io.write, frontend::CLOSE, |b| b.extend_from_slice(body));
@@ -628,6 +659,17 @@ impl Session {
 
     /// Sends what waits for the target shard and relays its replies, until everything owed has come.
     async fn drain(&mut self, sync: bool) -> Outcome<Drained> {
+        let drained = self.drain_owed(sync).await;
+        if drained.is_ok() {
+            let kept = std::mem::take(&mut self.pipeline.kept);
+            self.client.write.extend_from_slice(&kept);
+        } else {
+            self.pipeline.kept.clear();
+        }
+        drained
+    }
+
+    async fn drain_owed(&mut self, sync: bool) -> Outcome<Drained> {
         let Some(shard) = self.pipeline.target else {
             self.give_locals();
             return Ok(Drained::Open);
@@ -779,7 +821,7 @@ impl Session {
                         self.pipeline.owed.push_back(Owed::DescribeRows);
                     }
                     frontend::put_execute(&mut held.lease.io.write, b"", 0);
-                    self.pipeline.owed.push_back(Owed::Execute(planned));
+                    self.pipeline.owed.push_back(Owed::Execute(Some(planned)));
                     let drained = self.drain(!executing).await;
                     if !executing {
                         self.pipeline.target = None;
@@ -791,9 +833,10 @@ impl Session {
                     let Portal::Scatter(portal) = self.bind_scatter(&bind, rows, &prepared, shards, &params)? else {
                         return Err(Error::internal("a portal of another kind").into());
                     };
+                    let mut preface = BytesMut::new();
                     if !self.pipeline.executing {
                         let fields = portal.description.fields.clone().unwrap_or_default();
-                        backend::put_row_description(&mut self.client.write, &fields);
+                        backend::put_row_description(&mut preface, &fields);
                     }
                     let execution = Execution {
                         planned: &portal.planned,
@@ -805,7 +848,7 @@ impl Session {
                         limit: portal.limit,
                         offset: portal.offset,
                     };
-                    let rows = self.run_scatter(&execution, &portal.description).await?;
+                    let rows = self.run_scatter(&execution, &portal.description, preface).await?;
                     backend::put_command_complete(&mut self.client.write, &format!("SELECT {rows}"));
                     Ok(())
                 }
@@ -867,7 +910,7 @@ fn answer_to(owed: Option<Owed>, tag: Tag, executed: &mut Vec<Arc<Planned>>) -> 
             Some(Owed::Execute(planned)),
             backend::COMMAND_COMPLETE | backend::EMPTY_QUERY | backend::PORTAL_SUSPENDED,
         ) => {
-            executed.push(planned);
+            executed.extend(planned);
             Ok(Action::Forward)
         }
         _ => Err(wrong()),

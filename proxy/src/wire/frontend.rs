@@ -125,7 +125,7 @@ pub fn object(body: &[u8]) -> Result<Object<'_>> {
     match kind {
         b'S' => Ok(Object::Statement(name)),
         b'P' => Ok(Object::Portal(name)),
-        _ => Err(crate::error::Error::protocol("invalid message subtype")),
+        _ => Err(crate::error::Error::protocol_error("invalid message subtype")),
     }
 }
 

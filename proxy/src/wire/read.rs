@@ -10,7 +10,7 @@ pub struct Reader<'a> {
 }
 
 fn short() -> Error {
-    Error::protocol("insufficient data left in message")
+    Error::protocol_error("insufficient data left in message")
 }
 
 impl<'a> Reader<'a> {
@@ -57,7 +57,7 @@ impl<'a> Reader<'a> {
 
     /// The bytes up to a NUL, which is passed over.
     pub fn cstr(&mut self) -> Result<&'a [u8]> {
-        let end = self.rest.iter().position(|&b| b == 0).ok_or_else(|| Error::protocol("invalid string in message"))?;
+        let end = self.rest.iter().position(|&b| b == 0).ok_or_else(|| Error::protocol_error("invalid string in message"))?;
         let (text, rest) = self.rest.split_at(end);
         self.rest = rest.get(1..).unwrap_or_default();
         Ok(text)
@@ -73,7 +73,7 @@ impl<'a> Reader<'a> {
 
     /// Nothing may be left.
     pub fn end(self) -> Result<()> {
-        if self.rest.is_empty() { Ok(()) } else { Err(Error::protocol("invalid message format")) }
+        if self.rest.is_empty() { Ok(()) } else { Err(Error::protocol_error("invalid message format")) }
     }
 }
 
