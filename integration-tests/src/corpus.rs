@@ -171,6 +171,7 @@ pub struct Report {
     pub same: usize,
     /// Of the runs that agree: rows in order, in any order, only their number.
     pub by_rows: [usize; 3],
+    /// One entry for each case.
     pub refused: Vec<String>,
     pub failures: Vec<String>,
 }
@@ -179,7 +180,7 @@ impl Report {
     /// Fails the test when anything differed.
     pub fn finish(self, least: usize) {
         let Report { same, by_rows, refused, failures } = self;
-        println!("{same} runs agree {by_rows:?}, {} are refused, {} differ", refused.len(), failures.len());
+        println!("{same} runs agree {by_rows:?}, {} cases are refused, {} differ", refused.len(), failures.len());
         refused.iter().for_each(|r| println!("  refused: {r}"));
         assert!(failures.is_empty(), "{} differences\n{}", failures.len(), failures.join("\n"));
         assert!(same >= least, "only {same} runs, at least {least} were expected");
@@ -211,13 +212,14 @@ impl Differential {
         let actual = run(&mut self.proxy);
         let rows = case.rows.unwrap_or_else(|| determined(&case.sql, &expected, &run(&mut self.mirror)));
         let within = if in_transaction { "in a transaction" } else { "alone" };
-        let title = format!("{} {} ({mode:?}, {within})", case.place, case.name);
+        let title = format!("{} {}", case.place, case.name);
+        let how = format!("({mode:?}, {within})");
         let refused = actual.sqlstate().is_some_and(|s| s.starts_with("0A"));
         if refused && expected.sqlstate() != actual.sqlstate() {
             let End::Error(fields) = &actual.end else { return };
-            let line = format!("{title}: {}", fields.message());
+            let line = format!("{how} {}", fields.message());
             let list = if case.refused { &mut report.refused } else { &mut report.failures };
-            list.push(line);
+            note(list, &title, line);
             return;
         }
         match difference(&expected, &actual, rows) {
@@ -225,8 +227,17 @@ impl Differential {
                 report.same += 1;
                 report.by_rows[rows as usize] += 1;
             }
-            Some(text) => report.failures.push(format!("{title}: {text}\n    {}", case.sql.replace('\n', "\n    "))),
+            Some(text) => {
+                note(&mut report.failures, &title, format!("{how} {text}\n    {}", case.sql.replace('\n', "\n    ")));
+            }
         }
+    }
+}
+
+/// One entry for each case: the first way of running it that differs stands for all of them.
+fn note(list: &mut Vec<String>, title: &str, text: String) {
+    if !list.iter().any(|entry| entry.starts_with(title)) {
+        list.push(format!("{title} {text}"));
     }
 }
 

@@ -33,11 +33,13 @@ pub enum Table {
 }
 
 impl Layout {
-    /// `shards` shards named s0, s1, …; one user `app`, trusted; unlisted tables are single.
+    /// `shards` shards named s0, s1, …; one user `app`, trusted; unlisted tables are single. `SHARDS` in the
+    /// environment overrides their number, for looking into a failure.
     pub fn new(shards: usize) -> Layout {
+        let forced = std::env::var("SHARDS").ok().and_then(|v| v.parse().ok());
         Layout {
             database: "shop".into(),
-            shards: if crate::direct() { 1 } else { shards },
+            shards: if crate::direct() { 1 } else { forced.unwrap_or(shards) },
             own_clusters: false,
             tables: Vec::new(),
             unlisted: "single".into(),
@@ -188,5 +190,33 @@ impl Layout {
             Table::Reference { name } => format!("name = \"{name}\"\nreference = true"),
             Table::Single { name, shard } => format!("name = \"{name}\"\nshard = \"s{shard}\""),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Layout;
+    use crate::client::Address;
+
+    #[test]
+    fn a_layout_is_read_without_mistakes() {
+        let layout = crate::shop::layout(2)
+            .listen("max_clients = 10\ndrain_timeout = \"1s\"\nlogin_timeout = \"1s\"")
+            .pool("mode = \"session\"\nsize = 2\nwait_timeout = \"500ms\"")
+            .user("name = \"other\"\npassword = \"x\"\nserver_user = \"app\"\nserver_password = \"app\"")
+            .url_suffix("?sslmode=require");
+        let shards: Vec<Address> = (0..layout.shards).map(|n| Address::new(5000 + n as u16, "app", "shop")).collect();
+        let text = layout.toml(&shards, 6432, 9632);
+        let read = |_: &std::path::Path| Err(std::io::ErrorKind::NotFound.into());
+        let config = match shardway::config::load(&text, "layout", &|_| None, &read) {
+            Ok(config) => config,
+            Err(mistakes) => panic!("{text}\n{}", mistakes.iter().map(ToString::to_string).collect::<String>()),
+        };
+        assert_eq!((config.databases.len(), config.users.len()), (1, 2));
+    }
+
+    #[test]
+    fn sharded_tables_need_a_map() {
+        assert!(std::panic::catch_unwind(|| Layout::new(1).sharded("t", &["k"])).is_err());
     }
 }

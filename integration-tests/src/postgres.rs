@@ -106,6 +106,7 @@ impl Builder {
         let template = template(&binaries);
         let owner = process::server_account();
         let directory = process::temporary_directory("shardway-pg-", owner);
+        let guard = Guard::directory(&directory);
         let data = directory.join("data");
         copy(&template, &data, owner);
         if let Some(hba) = &self.hba {
@@ -115,7 +116,8 @@ impl Builder {
             write(&data.join(name), text, owner);
         }
         let port = self.port.unwrap_or_else(process::free_port);
-        let mut cluster = Cluster { port, directory, binaries, settings: self.settings, owner, running: None };
+        let mut cluster =
+            Cluster { port, directory, binaries, settings: self.settings, owner, running: None, _guard: guard };
         cluster.start();
         cluster
     }
@@ -129,6 +131,7 @@ pub struct Cluster {
     settings: Vec<(String, String)>,
     owner: Option<Owner>,
     running: Option<(Child, Guard)>,
+    _guard: Guard,
 }
 
 impl Cluster {
@@ -230,18 +233,14 @@ impl Drop for Cluster {
 
 /// An initialised data directory with the roles of the tests, made once per PostgreSQL and test process.
 fn template(binaries: &Path) -> PathBuf {
-    struct Template {
-        data: PathBuf,
-        _guard: Guard,
-    }
-    static TEMPLATES: Mutex<Option<HashMap<PathBuf, Template>>> = Mutex::new(None);
+    static TEMPLATES: Mutex<Option<HashMap<PathBuf, PathBuf>>> = Mutex::new(None);
     let mut templates = TEMPLATES.lock().unwrap_or_else(|e| e.into_inner());
     let templates = templates.get_or_insert_with(HashMap::new);
-    if let Some(template) = templates.get(binaries) {
-        return template.data.clone();
+    if let Some(data) = templates.get(binaries) {
+        return data.clone();
     }
     let owner = process::server_account();
-    let directory = process::temporary_directory("shardway-template-", owner);
+    let directory = process::scratch_directory("shardway-template-", owner);
     let data = directory.join("data");
     let mut initdb = Command::new(binaries.join("initdb"));
     initdb.arg("-D").arg(&data).args(["-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-N"]);
@@ -252,17 +251,7 @@ fn template(binaries: &Path) -> PathBuf {
         "ALTER ROLE {SUPERUSER} PASSWORD '{SUPERUSER}';\nCREATE ROLE {APP} LOGIN PASSWORD '{APP}';\nCREATE ROLE other LOGIN PASSWORD 'other';\n"
     );
     run_as(single, owner, &directory, Some(&roles));
-    // The guard has no process to end: it removes the directory when the test process has gone.
-    let nobody = Command::new("true")
-        .spawn()
-        .map(|mut c| {
-            let id = c.id();
-            let _ = c.wait();
-            id
-        })
-        .unwrap();
-    let guard = Guard::new(nobody, &directory);
-    templates.insert(binaries.into(), Template { data: data.clone(), _guard: guard });
+    templates.insert(binaries.into(), data.clone());
     data
 }
 

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::Child;
 use std::process::Command;
 use std::process::Stdio;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicU16;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -93,13 +94,31 @@ pub fn wait(child: &mut Child, limit: Duration) -> Option<std::process::ExitStat
 pub struct Guard(Child);
 
 const GUARD: &str = r#"read -r done && exit 0
-kill -QUIT "$1" 2>/dev/null; sleep 0.5; kill -KILL "$1" 2>/dev/null; rm -rf "$2"; sleep 1; rm -rf "$2""#;
+if [ -n "$1" ]; then kill -QUIT "$1" 2>/dev/null; sleep 0.5; kill -KILL "$1" 2>/dev/null; fi
+rm -rf "$2"; sleep 1; rm -rf "$2""#;
+
+/// A new directory that stays as long as the test process does.
+pub fn scratch_directory(prefix: &str, owner: Option<Owner>) -> PathBuf {
+    static GUARDS: Mutex<Vec<Guard>> = Mutex::new(Vec::new());
+    let directory = temporary_directory(prefix, owner);
+    let guard = Guard::directory(&directory);
+    GUARDS.lock().unwrap_or_else(|e| e.into_inner()).push(guard);
+    directory
+}
 
 impl Guard {
     pub fn new(pid: u32, directory: &Path) -> Guard {
+        Guard::spawn(&pid.to_string(), directory)
+    }
+
+    /// Removes a directory, and ends nothing.
+    pub fn directory(directory: &Path) -> Guard {
+        Guard::spawn("", directory)
+    }
+
+    fn spawn(pid: &str, directory: &Path) -> Guard {
         let child = Command::new("sh")
-            .args(["-c", GUARD, "guard"])
-            .arg(pid.to_string())
+            .args(["-c", GUARD, "guard", pid])
             .arg(directory)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())

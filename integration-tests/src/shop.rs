@@ -4,6 +4,7 @@
 use crate::deployment::Deployment;
 use crate::deployment::SINGLE;
 use crate::layout::Layout;
+use crate::postgres::Builder;
 use crate::postgres::Cluster;
 
 pub const SCHEMA: &str = include_str!("../shop/schema.sql");
@@ -50,7 +51,12 @@ pub fn mirror(cluster: &Cluster) {
 
 /// A running shop: the schema through the proxy, the rows straight onto the shards.
 pub fn deploy(layout: Layout) -> Deployment {
-    let deployment = Deployment::start(layout);
+    deploy_on(layout, Cluster::builder())
+}
+
+/// The same on clusters that are built as given.
+pub fn deploy_on(layout: Layout, builder: Builder) -> Deployment {
+    let deployment = Deployment::on(layout, builder);
     fill_single(deployment.cluster(0));
     let mut client = deployment.connect();
     for statement in SCHEMA.split(";\n").map(str::trim).filter(|s| !s.is_empty()) {
