@@ -208,6 +208,8 @@ impl Session {
     }
 
     async fn bind(&mut self, body: &[u8]) -> Outcome {
+        // The implicit transaction begins here at the latest: what is written in it counts.
+        self.pipeline.open = true;
         let bind = Bind::decode(body)?;
         let prepared = self.find_prepared(bind.statement).await?;
         if !ends_transaction(&prepared.planned.command) && prepared.planned.command != Command::Empty {

@@ -238,6 +238,8 @@ impl Session {
     async fn end_statement(&mut self) {
         if self.backends.transaction.state == TransactionState::Idle {
             self.portals.clear();
+            // A pipeline notes its writer without a block.
+            self.backends.transaction.writer = None;
             self.backends.give_back().await;
         }
     }
