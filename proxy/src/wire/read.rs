@@ -1,4 +1,5 @@
-//! Checked reading of a message's body: every step says what is missing instead of panicking.
+//! Checked reading of a message's body: every step says what is missing instead of panicking. The errors are those of
+//! PostgreSQL's pqformat.c: the frame was cut whole, so that the session goes on.
 
 use crate::error::Error;
 use crate::error::Result;
@@ -10,7 +11,7 @@ pub struct Reader<'a> {
 }
 
 fn short() -> Error {
-    Error::protocol("insufficient data left in message")
+    Error::protocol_error("insufficient data left in message")
 }
 
 impl<'a> Reader<'a> {
@@ -57,7 +58,7 @@ impl<'a> Reader<'a> {
 
     /// The bytes up to a NUL, which is passed over.
     pub fn cstr(&mut self) -> Result<&'a [u8]> {
-        let end = self.rest.iter().position(|&b| b == 0).ok_or_else(|| Error::protocol("invalid string in message"))?;
+        let end = self.rest.iter().position(|&b| b == 0).ok_or_else(|| Error::protocol_error("invalid string in message"))?;
         let (text, rest) = self.rest.split_at(end);
         self.rest = rest.get(1..).unwrap_or_default();
         Ok(text)
@@ -73,7 +74,7 @@ impl<'a> Reader<'a> {
 
     /// Nothing may be left.
     pub fn end(self) -> Result<()> {
-        if self.rest.is_empty() { Ok(()) } else { Err(Error::protocol("invalid message format")) }
+        if self.rest.is_empty() { Ok(()) } else { Err(Error::protocol_error("invalid message format")) }
     }
 }
 
