@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::net::TcpListener;
+use std::net::UdpSocket;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
@@ -17,16 +18,20 @@ use std::time::Duration;
 use std::time::Instant;
 
 /// A port on which nothing listens now. Taken from below the range that the kernel gives to outgoing connections, so
-/// that no client of another test gets it before the server binds it.
+/// that no client of another test gets it before the server binds it; and reserved against other test processes by a
+/// UDP socket on the same number, which goes with this process.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
+    static RESERVED: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
     const LOW: u32 = 17_000;
     const SPAN: u32 = 15_000;
     let start = std::process::id().wrapping_mul(97) % SPAN;
     for _ in 0..SPAN {
         let step = u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
         let port = (LOW + (start + step) % SPAN) as u16;
+        let Ok(reserved) = UdpSocket::bind(("127.0.0.1", port)) else { continue };
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            RESERVED.lock().unwrap_or_else(|e| e.into_inner()).push(reserved);
             return port;
         }
     }

@@ -1,6 +1,7 @@
 //! Programs that the tests run: psql and whatever else, and a small HTTP client.
 
 use crate::client::Address;
+use crate::process;
 use std::io::Read;
 use std::io::Write;
 use std::net::TcpStream;
@@ -8,11 +9,32 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::process::Output;
 use std::process::Stdio;
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
+
+/// Longer than any client program of the tests takes on a busy machine.
+pub const PROGRAM_LIMIT: Duration = Duration::from_secs(60);
 
 /// What a program said, for failure messages.
 pub fn said(output: &Output) -> String {
     format!("{}\n{}{}", output.status, String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Runs a program to its end, and kills it when that does not come in time: a hang is a failure, not a wait.
+pub fn output_within(command: &mut Command, limit: Duration) -> std::io::Result<Output> {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let pid = child.id();
+    let (done, waiting) = mpsc::channel();
+    let watch = thread::spawn(move || {
+        if waiting.recv_timeout(limit).is_err() {
+            process::signal(pid, "KILL");
+        }
+    });
+    let output = child.wait_with_output();
+    let _ = done.send(());
+    let _ = watch.join();
+    output
 }
 
 /// A program that speaks libpq's environment variables, set to an address.
@@ -34,7 +56,7 @@ pub fn libpq_program(program: &str, address: &Address) -> Command {
 pub fn psql(address: &Address, arguments: &[&str]) -> Output {
     let mut command = libpq_program("psql", address);
     command.args(["-X", "-v", "ON_ERROR_STOP=1"]).args(arguments);
-    command.output().expect("psql: install PostgreSQL's client programs (scripts/setup does)")
+    output_within(&mut command, PROGRAM_LIMIT).expect("psql: install PostgreSQL's client programs (scripts/setup does)")
 }
 
 /// psql's standard output for one command, which must succeed.

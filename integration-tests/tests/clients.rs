@@ -116,7 +116,7 @@ fn pgbench(mode: &str) {
     fs::write(file.path(), script).unwrap();
     let mut command = libpq_program("pgbench", &SHOP.address());
     command.args(["-n", "-M", mode, "-c", "8", "-j", "2", "-t", "40", "-f"]).arg(file.path());
-    let output = command.output().expect("pgbench");
+    let output = tools::output_within(&mut command, tools::PROGRAM_LIMIT).expect("pgbench");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && text.contains("processed: 320/320"), "{}", said(&output));
     assert!(!text.contains("failed transactions: ") || text.contains("failed transactions: 0 "), "{text}");
@@ -141,7 +141,8 @@ fn driver(program: &str, file: &str, environment: &[(&str, &str)]) {
     let path = if program.contains('/') { tools::local().join(program) } else { program.into() };
     let mut command = libpq_program(path.to_str().unwrap(), &SHOP.address());
     command.arg(root().join("integration-tests/drivers").join(file)).envs(environment.iter().copied());
-    let output = command.output().unwrap_or_else(|e| panic!("{path:?}: {e} (scripts/setup installs it)"));
+    let output = tools::output_within(&mut command, tools::PROGRAM_LIMIT);
+    let output = output.unwrap_or_else(|e| panic!("{path:?}: {e} (scripts/setup installs it)"));
     assert!(output.status.success(), "{}", said(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains("is content"), "{}", said(&output));
 }

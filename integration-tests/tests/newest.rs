@@ -63,6 +63,7 @@ fn psycopg_speaks_protocol_3_2() {
     let python = tools::local().join("venv/bin/python");
     let mut command = libpq_program(python.to_str().unwrap(), &SHOP.address());
     command.arg(root().join("integration-tests/drivers/psycopg3.py"));
-    let output = command.output().expect(".local/venv (scripts/setup makes it)");
+    let output =
+        tools::output_within(&mut command, tools::PROGRAM_LIMIT).expect(".local/venv (scripts/setup makes it)");
     assert!(output.status.success(), "{}", said(&output));
 }

@@ -85,7 +85,7 @@ enum Command {
 /// The program: arguments in, exit status out.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(workers()).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("no runtime: {error}")),
     };
@@ -102,6 +102,14 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => fail(&message),
     }
+}
+
+/// Threads that serve clients. On one or two processors a second thread costs more in wake-ups than it gives, since
+/// PostgreSQL or the clients need the other one.
+fn workers() -> usize {
+    let set = std::env::var("TOKIO_WORKER_THREADS").ok().and_then(|n| n.parse().ok()).filter(|n| *n > 0);
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    set.unwrap_or(if processors <= 2 { 1 } else { processors })
 }
 
 fn fail(message: &str) -> ExitCode {
@@ -333,7 +341,7 @@ async fn print_route(path: &Path, database: Option<&str>, sql: &str) -> Result<(
         forced_shard: None,
     };
     let plan = plan::plan(&statement, &context);
-    println!("{plan:?}");
+    println!("{plan}");
     if let Plan::Rows(rows) = &plan {
         let mut scan = normalize::Normalized::default();
         normalize::scan(sql, true, &mut scan).map_err(|e| e.to_string())?;

@@ -50,7 +50,7 @@ pub struct Values<'a> {
 pub enum Route {
     /// Whole, there.
     One(ShardId),
-    /// Scattered over these, or refused.
+    /// Scattered over these (there may be one), or refused.
     Several(Vec<ShardId>),
     /// Whole, on any shard.
     Any,
@@ -122,9 +122,8 @@ fn keys(conditions: &[KeyCondition], also: &[ShardId], values: &Values<'_>, cata
         [] => Ok(Route::Nowhere),
         [shard] => Ok(Route::One(*shard)),
         _ => {
-            let first = first.unwrap_or_default();
-            // the rows that the answer is made of can be on one shard while another table's can be elsewhere
-            Ok(Route::Several(if first.len() > 1 { first } else { all }))
+            // the answer is made of the first table's rows: the others' conditions may be wider, or it may have none
+            Ok(Route::Several(first.filter(|shards| !shards.is_empty()).unwrap_or(all)))
         }
     }
 }

@@ -123,6 +123,7 @@ impl Catalog {
             name: name.clone(),
             kind,
             placement,
+            found_on: facts.shards.clone(),
             unique: facts.facts.unique.iter().filter_map(|key| key.iter().map(position).collect()).collect(),
             definition: facts.facts.definition.clone(),
             triggers: facts.facts.triggers.iter().map(trigger).collect(),

@@ -153,6 +153,8 @@ pub struct Relation {
     pub name: QualifiedName,
     pub kind: RelationKind,
     pub placement: Placement,
+    /// The shards that have it.
+    pub found_on: Vec<ShardId>,
     pub columns: Vec<Column>,
     /// Column positions of each unique constraint or unique index without predicate or expression.
     pub unique: Vec<Vec<usize>>,

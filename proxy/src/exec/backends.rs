@@ -349,23 +349,32 @@ async fn settle(held: &mut Held, transaction: &Transaction, variables: &Variable
         held.lease.applied.adopt(variables);
     }
     if transaction.is_block() && !held.joined {
-        let mut sql = begin_text(&transaction.modes);
+        join(held, transaction, variables).await?;
+    }
+    Ok(())
+}
+
+/// BEGIN, savepoints and SET LOCAL for a shard that joins the transaction.
+async fn join(held: &mut Held, transaction: &Transaction, variables: &Variables) -> Result<()> {
+    let begin = begin_text(&transaction.modes);
+    if held.unsynced {
+        // Statements before the BEGIN in the same pipeline belong to the block; nothing else was set in it yet.
+        held.lease.run_in_pipeline(&begin).await?;
+    } else if transaction.savepoints.is_empty() && variables.local_sql().is_none() && cannot_fail(&transaction.modes) {
+        held.lease.begin_ahead(&begin);
+    } else {
+        let mut sql = begin;
         for savepoint in &transaction.savepoints {
             sql.push_str("; SAVEPOINT ");
             sql.push_str(&quote_identifier(savepoint));
         }
-        if held.unsynced {
-            // Statements before the BEGIN in the same pipeline belong to the block; nothing else was set in it yet.
-            held.lease.run_in_pipeline(&begin_text(&transaction.modes)).await?;
-        } else {
-            if let Some(local) = variables.local_sql() {
-                sql.push_str("; ");
-                sql.push_str(&local);
-            }
-            held.lease.run(&sql).await?;
+        if let Some(local) = variables.local_sql() {
+            sql.push_str("; ");
+            sql.push_str(&local);
         }
-        held.joined = true;
+        held.lease.run(&sql).await?;
     }
+    held.joined = true;
     Ok(())
 }
 
@@ -377,6 +386,11 @@ async fn leave_block(held: &mut Held) {
             held.lease.dead = true;
         }
     }
+}
+
+/// A standby refuses serializable and writing transactions at BEGIN; nothing else makes it fail.
+fn cannot_fail(modes: &TransactionModes) -> bool {
+    modes.read_only != Some(false) && !modes.isolation.as_deref().is_some_and(|i| i.eq_ignore_ascii_case("serializable"))
 }
 
 /// BEGIN with what the client asked for.

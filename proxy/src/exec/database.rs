@@ -37,7 +37,9 @@ pub struct Snapshot {
 pub struct Database {
     pub config: config::Database,
     pub pool: config::Pool,
-    pools: Mutex<HashMap<(ShardId, String), Arc<Pool>>>,
+    /// By shard, user and password: who gives another password must not get a connection that was opened with the right
+    /// one.
+    pools: Mutex<HashMap<(ShardId, String, Option<String>), Arc<Pool>>>,
     snapshot: ArcSwap<Snapshot>,
     control: Control,
     reading: tokio::sync::Mutex<Reading>,
@@ -318,7 +320,7 @@ impl Database {
     /// A root certificate that cannot be read.
     pub fn pool(&self, shard: ShardId, login: &Login) -> Result<Arc<Pool>> {
         let mut pools = self.pools.lock().map_err(|_| Error::internal("pools are poisoned"))?;
-        let key = (shard, login.user.clone());
+        let key = (shard, login.user.clone(), login.password.as_ref().map(|p| p.0.clone()));
         if let Some(pool) = pools.get(&key) {
             return Ok(Arc::clone(pool));
         }

@@ -166,13 +166,16 @@ pub async fn run(
     variables: &Variables,
     execution: &Execution<'_>,
     description: &Description,
+    preface: BytesMut,
 ) -> Result<Result<u64>, Broken> {
     let mut merge = match start(backends, variables, execution, description).await {
         Ok(merge) => merge,
         // What was sent already is answered; it must not be taken for the answer to the next statement.
         Err(error) => return finish(backends, execution.shards, Ok(Err(error))).await.map(|r| r.map(|()| 0)),
     };
-    let outcome = drive(backends, client, execution.shards, &mut merge).await;
+    let mut preface = preface;
+    let outcome = drive(backends, client, execution.shards, &mut merge, &mut preface).await;
+    client.write.extend_from_slice(&preface);
     finish(backends, execution.shards, outcome).await.map(|r| r.map(|()| merge.rows()))
 }
 
@@ -252,12 +255,13 @@ async fn drive(
     client: &mut Connection,
     shards: &[ShardId],
     merge: &mut Merge,
+    preface: &mut BytesMut,
 ) -> Result<Result<()>, Broken> {
     while let Want::Input(input) = merge.wants() {
         let Some(held) = shards.get(input).and_then(|&s| backends.find(s)) else {
             return Ok(Err(Error::internal("the merge wants an input that is not there")));
         };
-        let fed = feed(held, client, merge, input);
+        let fed = feed(held, client, merge, input, preface);
         let server: &mut ServerConnection = &mut held.lease;
         match fed {
             Ok(true) => {}
@@ -281,6 +285,7 @@ fn feed(
     client: &mut Connection,
     merge: &mut Merge,
     input: usize,
+    preface: &mut BytesMut,
 ) -> Result<bool> {
     let server: &mut ServerConnection = &mut held.lease;
     let mut buffer = std::mem::take(&mut server.io.read);
@@ -302,15 +307,31 @@ fn feed(
         };
         let body = rest.get(crate::wire::HEAD..head.total).unwrap_or_default();
         at += head.total;
+        match server.is_ahead(head.tag, body) {
+            Ok(true) => continue,
+            Ok(false) => {}
+            Err(error) => {
+                result = Err(error);
+                break;
+            }
+        }
         if matches!(head.tag, backend::COMMAND_COMPLETE | backend::ERROR) {
             held.answering = false;
         }
         let step = match head.tag {
             backend::DATA_ROW => merge.row(input, body, &mut client.write),
             backend::COMMAND_COMPLETE | backend::EMPTY_QUERY => merge.end(input, &mut client.write),
-            backend::ERROR => Err(failed(server, body)),
+            backend::ERROR => {
+                preface.clear();
+                Err(failed(server, body))
+            }
             backend::PARSE_COMPLETE | backend::CLOSE_COMPLETE => {
                 server.confirmed();
+                Ok(())
+            }
+            backend::BIND_COMPLETE => {
+                client.write.extend_from_slice(preface);
+                preface.clear();
                 Ok(())
             }
             backend::PARAMETER_STATUS => {

@@ -9,8 +9,10 @@ mod from;
 mod modify;
 mod scope;
 
+pub use expressions::is_byte_collation_expr;
 pub use facts::Facts;
 pub use facts::Write;
+pub use from::ambiguous;
 pub use scope::Item;
 pub use scope::Scope;
 
@@ -92,8 +94,8 @@ pub struct Block {
 #[derive(Debug)]
 pub enum BlockKind {
     Select(SelectFacts),
-    /// UNION, INTERSECT, EXCEPT
-    SetOperation,
+    /// UNION, INTERSECT, EXCEPT; a query in parentheses with a LIMIT of its own
+    SetOperation { limited: bool },
     Values,
     /// INSERT, UPDATE, DELETE, MERGE
     Modify,
@@ -287,7 +289,7 @@ impl<'a> Analysis<'a> {
             SetExpr::Query(inner) => {
                 let mut result = self.query(inner, scope, env);
                 if tail.limited || tail.locks {
-                    result = self.opaque_result(result, BlockKind::SetOperation, env);
+                    result = self.opaque_result(result, BlockKind::SetOperation { limited: true }, env);
                 }
                 self.tail(tail, scope, env);
                 result
@@ -298,7 +300,7 @@ impl<'a> Analysis<'a> {
                 self.branch(right, scope, env);
                 self.tail(tail, scope, env);
                 let owners = first..self.owner_count();
-                let block = self.add_block(BlockKind::SetOperation, env, owners);
+                let block = self.add_block(BlockKind::SetOperation { limited: tail.limited }, env, owners);
                 self.result(block, names)
             }
             SetExpr::Values(values) => {
@@ -322,7 +324,7 @@ impl<'a> Analysis<'a> {
                     table.schema_name.iter().chain(&table.table_name).map(names::fold).collect();
                 let (_, item) = self.named_item(&parts, None, scope, env);
                 let names = item.columns.map(|c| c.into_iter().map(|(name, _)| Some(name)).collect());
-                let block = self.add_block(BlockKind::SetOperation, env, first..self.owner_count());
+                let block = self.add_block(BlockKind::SetOperation { limited: false }, env, first..self.owner_count());
                 self.result(block, names)
             }
         }
@@ -346,7 +348,7 @@ impl<'a> Analysis<'a> {
     /// ORDER BY, LIMIT and OFFSET of what is no plain SELECT.
     fn tail<'q>(&mut self, tail: &Tail<'q>, scope: &Rc<Scope<'q>>, env: usize) {
         let mut uses = Uses::default();
-        self.walk_tail(tail.query, scope, env, &mut uses);
+        self.walk_tail(tail.query, scope, env, env, &mut uses);
     }
 
     fn result<'q>(&mut self, block: usize, names: Option<Vec<Option<String>>>) -> QueryResult<'q> {
@@ -384,19 +386,22 @@ impl<'a> Analysis<'a> {
         }
         let mut uses = Uses::default();
         uses.named_windows = select.named_window.iter().collect();
+        let (grouped, grouping_sets) = self.group_by(select, &scope, env, &mut uses);
+        // aggregates without GROUP BY give a row even where WHERE lets none through
+        let bare = grouped.is_none() && (select.having.is_some() || self.has_aggregates(select, tail.query));
+        let items_env = if bare || grouping_sets { outer_env } else { env };
         for item in &select.projection {
             if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-                self.walk(expr, &scope, env, &mut uses);
+                self.walk(expr, &scope, items_env, &mut uses);
             }
         }
         if let Some(Distinct::On(on)) = &select.distinct {
-            on.iter().for_each(|e| self.walk(e, &scope, env, &mut uses));
+            on.iter().for_each(|e| self.walk(e, &scope, items_env, &mut uses));
         }
-        let (grouped, grouping_sets) = self.group_by(select, &scope, env, &mut uses);
         if let Some(having) = &select.having {
-            self.walk(having, &scope, env, &mut uses);
+            self.walk(having, &scope, items_env, &mut uses);
         }
-        self.walk_tail(tail.query, &scope, env, &mut uses);
+        self.walk_tail(tail.query, &scope, items_env, outer_env, &mut uses);
         if select.into.is_some() {
             self.facts.into = true;
         }

@@ -351,6 +351,11 @@ pub enum OnShards {
 #[derive(Clone, Debug)]
 pub struct ExplainPlan {
     pub inner: RowsPlan,
+    /// Where the explained statement starts in the client's text, in bytes: the inner plan's literals and tokens are
+    /// those of the text from there on.
+    pub body: usize,
+    /// It is also run.
+    pub analyze: bool,
     /// The inner plan as `Display` prints it, one line each.
     pub lines: Vec<String>,
     /// What is put before the shard query: `EXPLAIN (COSTS OFF) `.

@@ -7,7 +7,6 @@ use super::KeyExpr;
 use super::PinReason;
 use super::Plan;
 use super::RowsPlan;
-use super::ScatterPlan;
 use super::Target;
 use super::UnknownNames;
 use super::analyse::Analysis;
@@ -91,6 +90,12 @@ fn decide(analysis: &Analysis<'_>, tree: &Tree, result: &QueryResult<'_>, source
     if facts.foreign {
         return Plan::AskFirst(Error::unsupported("a construct that cannot be read here").hint(CHOOSE));
     }
+    if facts.outer_aggregate {
+        return Plan::Refuse(
+            Error::unsupported("an aggregate in a subquery over columns of the query around it")
+                .hint("Compute the aggregate in the query that has its columns."),
+        );
+    }
     match placed(analysis, tree, result, source) {
         Ok(plan) => Plan::Rows(plan),
         Err(error) if facts.unknown_function.is_some() => Plan::AskFirst(error),
@@ -137,14 +142,19 @@ fn placed(
     };
     let (conditions, scatter) = match (scatter, opaque) {
         (_, Some(what)) => (conditions, Err(opaque_refused(&what))),
-        (Ok((anchor, plan)), None) => (anchored(analysis, conditions, anchor), Ok::<ScatterPlan, Error>(plan)),
+        (Ok((anchor, plan, fixed)), None) => (anchored(analysis, conditions, anchor), Ok((plan, fixed))),
         (Err(error), None) => (conditions, Err(error)),
     };
-    let mut plan = RowsPlan::at(Target::Keys { conditions, also }, effect(facts));
-    if let Ok(found) = &scatter {
-        plan.fixed.extend(scatter::fixed_literals(tree, source, found));
+    if let Err(error) = &scatter
+        && conditions.iter().any(|c| is_everywhere(c, context.catalog))
+    {
+        return Err(error.clone());
     }
-    plan.scatter = scatter.map(Arc::new);
+    let mut plan = RowsPlan::at(Target::Keys { conditions, also }, effect(facts));
+    plan.scatter = scatter.map(|(scatter, fixed)| {
+        plan.fixed.extend(fixed);
+        Arc::new(scatter)
+    });
     Ok(remembering(facts, context, plan))
 }
 
@@ -294,7 +304,7 @@ fn remembering(facts: &Facts, context: &Context<'_>, mut plan: RowsPlan) -> Rows
     plan
 }
 
-/// Whether every condition leaves all shards.
-pub fn unbounded(conditions: &[KeyCondition]) -> bool {
-    conditions.iter().all(|c| c.expr == KeyExpr::True)
+/// Whether a condition leaves several shards whatever the values are.
+fn is_everywhere(condition: &KeyCondition, catalog: &Catalog) -> bool {
+    condition.expr == KeyExpr::True && catalog.map(condition.map).is_none_or(|map| map.shards().len() > 1)
 }

@@ -1,15 +1,184 @@
-//! SELECT over several shards.
+//! SELECT over several shards: proves that it can run whole on each of them, and says how the rows become one answer.
+//!
+//! The proof rests on an *anchor*: a sharded table of which each row of the joined FROM has exactly one row. If every
+//! other sharded table matters only where its key equals the anchor's, then all that concerns one row of the anchor is
+//! on its shard, and the joined rows of the whole are those of the shards together.
+
+mod anchor;
+mod group;
+mod limit;
+mod order;
+mod rows;
+mod text;
+
 use super::ScatterPlan;
 use super::analyse::Analysis;
+use super::analyse::BlockKind;
 use super::analyse::QueryResult;
+use super::analyse::Scope;
+use super::analyse::SelectFacts;
+use super::classes::Classes;
 use super::source::SourceText;
+use crate::catalog::Collation;
 use crate::error::Error;
+use crate::sql::clauses::SelectClauses;
+use anchor::Anchor;
 use sqlparser::ast::Query;
-use sqlparser::ast::Statement as Tree;
+use sqlparser::ast::Select;
+use sqlparser::ast::SetExpr;
+use std::rc::Rc;
 
-pub fn plan(_a: &Analysis<'_>, _q: &Query, _r: &QueryResult<'_>, _s: &SourceText<'_>) -> Result<(u32, ScatterPlan), Error> {
-    Err(Error::unsupported("this over several shards"))
+/// How to write it instead, where nothing better is known.
+pub const ONE_SHARD: &str = "Name one value of the shard key in WHERE, so that it runs on one shard.";
+
+/// What the parts of the proof share.
+struct Scattered<'x, 'a, 'q> {
+    analysis: &'x Analysis<'a>,
+    query: &'q Query,
+    select: &'q Select,
+    facts: &'x SelectFacts,
+    scope: &'x Rc<Scope<'q>>,
+    source: &'x SourceText<'q>,
+    clauses: SelectClauses,
+    anchor: Anchor,
+    /// What is equal in every joined row that WHERE lets through.
+    classes: Classes,
+    /// Ordinals of literals that the plan depends on.
+    fixed: Vec<usize>,
 }
-pub fn fixed_literals(_tree: &Tree, _source: &SourceText<'_>, _plan: &ScatterPlan) -> Vec<usize> {
-    Vec::new()
+
+/// A plan for several shards: the anchor, the plan, and the literals that it was made for.
+///
+/// # Errors
+/// 0A000 with the construct that is not proven.
+pub fn plan<'q>(
+    analysis: &Analysis<'_>,
+    query: &'q Query,
+    result: &QueryResult<'q>,
+    source: &SourceText<'q>,
+) -> Result<(u32, ScatterPlan, Vec<usize>), Error> {
+    statement_wide(analysis)?;
+    let SetExpr::Select(select) = &*query.body else {
+        return Err(match &*query.body {
+            SetExpr::SetOperation { op, .. } => refused(&format!("{op} over several shards")),
+            SetExpr::Query(_) => refused("a query in parentheses over several shards"),
+            _ => refused("this kind of query over several shards"),
+        });
+    };
+    let block = analysis.blocks.get(result.block);
+    let (Some(BlockKind::Select(facts)), Some(scope)) = (block.map(|b| &b.kind), &result.scope) else {
+        return Err(refused("this kind of query over several shards"));
+    };
+    let Some(clauses) = text::clauses(source) else {
+        return Err(refused("a SELECT whose clauses are not told apart here"));
+    };
+    let root = facts.root.as_ref().ok_or_else(|| refused("a sharded table that is only read in a subquery"))?;
+    let anchor = anchor::find(analysis, root)?;
+    anchor::all_colocated(analysis, &anchor)?;
+    anchor::local_blocks(analysis, result.block)?;
+    let preds = super::classes::applying(&analysis.envs, scope.env, None);
+    let classes = Classes::new(&preds);
+    let owner = anchor.owner;
+    let mut scattered =
+        Scattered { analysis, query, select, facts, scope, source, clauses, anchor, classes, fixed: Vec::new() };
+    let plan = scattered.plan()?;
+    let mut fixed = scattered.fixed;
+    fixed.sort_unstable();
+    fixed.dedup();
+    Ok((owner, plan, fixed))
+}
+
+/// Refused over several shards, naming the construct.
+fn refused(what: &str) -> Error {
+    Error::unsupported(what.to_owned()).hint(ONE_SHARD)
+}
+
+/// What cannot be on several shards wherever it stands.
+fn statement_wide(analysis: &Analysis<'_>) -> Result<(), Error> {
+    let facts = &analysis.facts;
+    let found = |what: &Option<String>, rest: &str| what.as_ref().map(|name| format!("{name} {rest}"));
+    let policies = facts.policies.as_ref().map(ToString::to_string);
+    let reason = None
+        .or(found(&facts.system_column.as_ref().map(|c| format!("system column {c}")), "over several shards"))
+        .or(found(&facts.server.as_ref().map(|f| format!("function {f}")), "over several shards, which answer differently"))
+        .or(found(&facts.time.as_ref().map(|f| format!("{f},")), "which has another value on each of several shards"))
+        .or(found(&facts.object_name, "over several shards, whose object identifiers differ"))
+        .or(found(&policies.map(|t| format!("table {t} with row security or rules")), "over several shards"))
+        .or(facts.locks.then(|| "FOR UPDATE or FOR SHARE over several shards".to_owned()))
+        .or(facts.tablesample.then(|| "TABLESAMPLE over several shards".to_owned()))
+        .or((facts.system || facts.temporary)
+            .then(|| "a sharded table beside catalog tables or temporary tables".to_owned()))
+        .or(facts.needs.first().map(|(_, what)| format!("a sharded table beside {what}, which is on one shard")))
+        .or((!facts.set_config.is_empty()).then(|| "set_config over several shards".to_owned()))
+        .or((!facts.writes.is_empty()).then(|| "writes over several shards".to_owned()))
+        .or((!facts.conditions.is_empty()).then(|| "a function that runs by shard key, over several shards".to_owned()))
+        .or((facts.shared_cte && facts.volatile.is_some())
+            .then(|| "a volatile function beside a common table expression that is used twice".to_owned()));
+    match reason {
+        Some(reason) => Err(refused(&reason)),
+        None => Ok(()),
+    }
+}
+
+impl Scattered<'_, '_, '_> {
+    fn plan(&mut self) -> Result<ScatterPlan, Error> {
+        if self.facts.distinct_on {
+            return Err(refused("DISTINCT ON over several shards"));
+        }
+        if self.facts.grouping_sets {
+            return Err(refused("GROUPING SETS, ROLLUP or CUBE over several shards"));
+        }
+        if self.query.fetch.as_ref().is_some_and(|f| f.with_ties || f.percent) {
+            return Err(refused("FETCH … WITH TIES over several shards"));
+        }
+        let windows_by_key = self.facts.windows.iter().all(|w| self.contains_key(w));
+        if !windows_by_key {
+            return Err(refused("a window function over several shards whose PARTITION BY does not contain the shard key"));
+        }
+        self.fix_compared_literals();
+        let is_grouped = self.facts.grouped.is_some() || self.facts.aggregates || self.facts.having;
+        let per_key = match &self.facts.grouped {
+            Some(grouped) => self.contains_key(grouped),
+            None => false,
+        };
+        if is_grouped && !per_key {
+            return self.grouped_plan();
+        }
+        self.rows_plan()
+    }
+
+    /// Items of GROUP BY and ORDER BY are found in the select list by their text, literals and all.
+    fn fix_compared_literals(&mut self) {
+        let clauses = [&self.clauses.group_by, &self.clauses.order_by];
+        let compared: Vec<usize> =
+            clauses.into_iter().flatten().flat_map(|c| self.source.literals_in(&c.range)).collect();
+        let is_grouped = self.facts.grouped.is_some();
+        if !compared.is_empty() || is_grouped {
+            self.fixed.extend(self.source.literals_in(&self.clauses.select_list));
+        }
+        self.fixed.extend(compared);
+    }
+
+    /// Whether columns contain the whole shard key of the anchor, so that rows equal in them are on one shard.
+    fn contains_key(&self, columns: &[Option<super::classes::Atom>]) -> bool {
+        self.anchor.key.as_ref().is_some_and(|key| self.classes.contain(columns, key))
+    }
+
+    /// Equality is equality of bytes for all text in the statement.
+    fn equality_is_bytes(&self, what: &str) -> Result<(), Error> {
+        let facts = &self.analysis.facts;
+        if let Some(collation) = &facts.collation {
+            return Err(refused(&format!("{what} over several shards beside COLLATE \"{collation}\"")));
+        }
+        let loose = facts.relations.iter().find(|r| {
+            r.columns.iter().any(|c| c.collation == Collation::Nondeterministic)
+        });
+        match loose {
+            Some(table) => Err(refused(&format!(
+                "{what} over several shards with a nondeterministic collation in table {}",
+                table.name
+            ))),
+            None => Ok(()),
+        }
+    }
 }

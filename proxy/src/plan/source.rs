@@ -46,14 +46,4 @@ impl<'t> SourceText<'t> {
         let last = self.literals.partition_point(|(from, _)| *from < range.end);
         first..last
     }
-
-    pub fn slice(&self, range: Range<usize>) -> &'t str {
-        self.text.get(range).unwrap_or("")
-    }
-
-    /// The client's position (characters from 1) of a byte offset.
-    pub fn position(&self, byte: usize) -> Option<u32> {
-        let before = self.text.get(..byte)?;
-        u32::try_from(before.chars().count() + 1).ok()
-    }
 }

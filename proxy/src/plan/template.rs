@@ -1,8 +1,11 @@
-//! A text for shards that serves every client text of one normalised form: literals are named by ordinal.
+//! A text for shards: pieces of the client's text, named by token, and pieces that we made.
+//!
+//! Tokens are named by ordinal, so that one template serves every text of the same normalised form, and a server's
+//! error position can be found again in the client's text.
 
-use crate::sql::normalize::Literal;
+use crate::sql::lexer::Token;
 
-/// Pieces of text and the client's literals, in order.
+/// The pieces, in order; they are put together with nothing between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Template {
     pub pieces: Vec<Piece>,
@@ -11,8 +14,8 @@ pub struct Template {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
     Text(String),
-    /// The n-th literal of the client's text, as it stands there.
-    Literal(usize),
+    /// The client's text from the start of one token to the end of another.
+    Tokens { first: usize, last: usize },
 }
 
 impl Template {
@@ -26,36 +29,68 @@ impl Template {
         }
     }
 
-    pub fn push_literal(&mut self, ordinal: usize) {
-        self.pieces.push(Piece::Literal(ordinal));
-    }
-
-    /// Appends a part of the client's text that starts at byte `start` of it; `literals` are the byte ranges of the
-    /// literals in that text, in order.
-    pub fn push_client(&mut self, part: &str, start: usize, literals: &[(usize, usize)]) {
-        let end = start + part.len();
-        let first = literals.partition_point(|(from, _)| *from < start);
-        let mut at = start;
-        for (n, (from, to)) in literals.iter().enumerate().skip(first).take_while(|(_, (_, to))| *to <= end) {
-            self.push(part.get(at - start..from - start).unwrap_or(""));
-            self.push_literal(n);
-            at = *to;
+    pub fn push_tokens(&mut self, first: usize, last: usize) {
+        if first <= last {
+            self.pieces.push(Piece::Tokens { first, last });
         }
-        self.push(part.get(at.saturating_sub(start)..).unwrap_or(""));
     }
 
-    /// The text for one statement's literals; they must be those of the text that `literals` were cut from.
-    pub fn render(&self, text: &str, literals: &[Literal]) -> String {
+    /// The text for one statement; `tokens` are those of `text`, which has the normalised form that the template was
+    /// made for.
+    pub fn render(&self, text: &str, tokens: &[Token]) -> String {
         let mut sql = String::with_capacity(text.len() + 64);
         for piece in &self.pieces {
-            match piece {
-                Piece::Text(piece) => sql.push_str(piece),
-                Piece::Literal(n) => {
-                    let range = literals.get(*n).map_or(0..0, |l| l.start as usize..l.end as usize);
-                    sql.push_str(text.get(range).unwrap_or(""));
-                }
-            }
+            sql.push_str(resolve(piece, text, tokens));
         }
         sql
+    }
+
+    /// Where a server's error position (characters from 1 in the rendered text) is in the client's text; `None` in a
+    /// piece that we made.
+    pub fn map_back(&self, text: &str, tokens: &[Token], position: u32) -> Option<u32> {
+        let mut left = usize::try_from(position).ok()?.checked_sub(1)?;
+        for piece in &self.pieces {
+            let part = resolve(piece, text, tokens);
+            let characters = part.chars().count();
+            if left < characters {
+                let Piece::Tokens { first, .. } = piece else { return None };
+                let before = text.get(..tokens.get(*first)?.start as usize)?.chars().count();
+                return u32::try_from(before + left + 1).ok();
+            }
+            left -= characters;
+        }
+        None
+    }
+}
+
+fn resolve<'a>(piece: &'a Piece, text: &'a str, tokens: &[Token]) -> &'a str {
+    match piece {
+        Piece::Text(text) => text,
+        Piece::Tokens { first, last } => {
+            let (Some(first), Some(last)) = (tokens.get(*first), tokens.get(*last)) else { return "" };
+            text.get(first.start as usize..last.end as usize).unwrap_or("")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::Template;
+    use crate::sql::lexer::tokenize;
+
+    #[test]
+    fn serves_other_literals_and_maps_positions_back() {
+        let mut template = Template::default();
+        template.push_tokens(0, 1);
+        template.push(", hidden ");
+        template.push_tokens(2, 3);
+        let text = "SELECT  'é'   FROM t";
+        let tokens = tokenize(text, true).unwrap();
+        assert_eq!(template.render(text, &tokens), "SELECT  'é', hidden FROM t");
+        assert_eq!(template.map_back(text, &tokens, 26), Some(20));
+        assert_eq!(template.map_back(text, &tokens, 14), None);
+        let other = "SELECT 'longer' FROM t";
+        assert_eq!(template.render(other, &tokenize(other, true).unwrap()), "SELECT 'longer', hidden FROM t");
     }
 }

@@ -34,6 +34,8 @@ pub struct ServerConnection {
     pub dead: bool,
     /// Not to be used by another session: it is closed when it is given back.
     pub retired: bool,
+    /// A BEGIN of ours was sent ahead of what comes next: its answer, up to ReadyForQuery, is nobody's.
+    pub begun_ahead: bool,
     /// What the server reported last of each parameter.
     pub parameters: BTreeMap<String, String>,
     /// Reported parameters that changed since the session looked.
@@ -81,6 +83,7 @@ impl ServerConnection {
             broken: false,
             dead: false,
             retired: false,
+            begun_ahead: false,
             parameters,
             changed: Vec::new(),
             news: BytesMut::new(),
@@ -154,6 +157,32 @@ impl ServerConnection {
         Ok(self.status)
     }
 
+    /// Puts a BEGIN that cannot fail before whatever is sent next, so that it costs no round trip.
+    pub fn begin_ahead(&mut self, text: &str) {
+        self.broken = true;
+        self.begun_ahead = true;
+        frontend::put_query(&mut self.io.write, text.as_bytes());
+    }
+
+    /// True when a frame belongs to the answer of a BEGIN that was sent ahead.
+    ///
+    /// # Errors
+    /// The BEGIN has failed: what was sent behind it ran outside the transaction, so the connection is given up.
+    pub fn is_ahead(&mut self, tag: u8, body: &[u8]) -> Result<bool> {
+        if !self.begun_ahead || backend::is_asynchronous(tag) {
+            return Ok(false);
+        }
+        match tag {
+            backend::READY => self.begun_ahead = false,
+            backend::ERROR => {
+                let error = self.ended(&backend::error(body));
+                return Err(error);
+            }
+            _ => {}
+        }
+        Ok(true)
+    }
+
     /// Waits for the next frame that is no asynchronous one; notices are handed to `notices`, notifications kept as
     /// `news`. Cancel-safe.
     ///
@@ -166,6 +195,9 @@ impl ServerConnection {
         loop {
             let frame = self.io.cut().inspect_err(|_| self.dead = true)?;
             if let Some((tag, body)) = frame {
+                if self.is_ahead(tag, &body)? {
+                    continue;
+                }
                 match tag {
                     backend::PARAMETER_STATUS => self.note_parameter(&body),
                     backend::NOTICE => frontend::frame(notices, tag, |b| b.extend_from_slice(&body)),

@@ -27,7 +27,8 @@ impl Session {
             Ok(scatter) => scatter,
             Err(error) => return Err(error.clone().into()),
         };
-        let sql = scatter.sql.render(text, &self.scan.literals);
+        let tokens = crate::sql::lexer::tokenize(text, self.conforming_strings())?;
+        let sql = scatter.sql.render(text, &tokens);
         if !explain.text {
             return Err(Error::unsupported("EXPLAIN of a scattered statement in a format other than TEXT is not supported yet")
                 .hint("Use EXPLAIN (FORMAT TEXT).")

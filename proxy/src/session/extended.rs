@@ -35,6 +35,7 @@ use crate::wire::frontend::Execute;
 use crate::wire::frontend::Object;
 use crate::wire::frontend::Parse;
 use bytes::Bytes;
+use bytes::BytesMut;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -108,8 +109,13 @@ impl Session {
             }
             _ => self.bind_to(&bind, &prepared).await?,
         };
-        if !matches!(portal, Portal::Remote { .. }) {
-            self.reply(|out| backend::put_bare(out, backend::BIND_COMPLETE));
+        match &portal {
+            Portal::Remote { .. } => {}
+            Portal::Local { .. } => self.reply(|out| backend::put_bare(out, backend::BIND_COMPLETE)),
+            Portal::Scatter(_) => {
+                self.drain(false).await?;
+                backend::put_bare(&mut self.pipeline.kept, backend::BIND_COMPLETE);
+            }
         }
         self.portals.insert(bind.portal.to_vec(), portal);
         Ok(())
@@ -401,6 +407,7 @@ impl Session {
     }
 
     async fn execute_scatter(&mut self, name: &[u8], max_rows: i32) -> Outcome {
+        let preface = std::mem::take(&mut self.pipeline.kept);
         self.drain(false).await?;
         self.refuse_if_failed()?;
         if max_rows > 0 {
@@ -412,9 +419,11 @@ impl Session {
         let mut rows = 0;
         if !portal.done {
             let started = Instant::now();
-            let ran = self.run_portal(&portal).await;
+            let ran = self.run_portal(&portal, preface).await;
             measure::count_statement(&portal.planned.plan, ran.is_ok(), started.elapsed());
             rows = ran?;
+        } else {
+            self.client.write.extend_from_slice(&preface);
         }
         portal.done = true;
         self.portals.insert(name.to_vec(), Portal::Scatter(portal));
@@ -422,7 +431,7 @@ impl Session {
         Ok(())
     }
 
-    pub(super) async fn run_portal(&mut self, portal: &ScatterPortal) -> Outcome<u64> {
+    pub(super) async fn run_portal(&mut self, portal: &ScatterPortal, preface: BytesMut) -> Outcome<u64> {
         let execution = Execution {
             planned: &portal.planned,
             plan: &portal.plan,
@@ -433,7 +442,7 @@ impl Session {
             limit: portal.limit,
             offset: portal.offset,
         };
-        self.run_scatter(&execution, &portal.description).await
+        self.run_scatter(&execution, &portal.description, preface).await
     }
 
     async fn close_object(&mut self, body: &[u8]) -> Outcome {
@@ -444,6 +453,7 @@ impl Session {
             Object::Portal(name) => {
                 if let Ok(Some(shard)) = self.shard_of_portal(name) {
                     self.aim(shard).await?;
+                    self.cursors.retain(|cursor, _| cursor.as_bytes() != name);
                     self.portals.remove(name);
                     if let Some(held) = self.backends.find(shard) {
                         frontend::put_close_portal(&mut held.lease.io.write, name);
@@ -466,7 +476,7 @@ fn is_always_allowed(command: &Command) -> bool {
     ends_transaction(command) || *command == Command::Empty
 }
 
-fn put_fields(out: &mut bytes::BytesMut, fields: Option<&[backend::Field]>) {
+fn put_fields(out: &mut BytesMut, fields: Option<&[backend::Field]>) {
     match fields {
         Some(fields) => backend::put_row_description(out, fields),
         None => backend::put_bare(out, backend::NO_DATA),

@@ -9,7 +9,6 @@ use crate::limits;
 use crate::plan;
 use crate::plan::Context;
 use crate::plan::Plan;
-use crate::plan::Target;
 use crate::session::Session;
 use crate::sql::Statement;
 use crate::sql::command::Command;
@@ -148,7 +147,7 @@ impl Session {
             let written = |n: usize| literals.get(n).and_then(|l| text.get(l.start as usize..l.end as usize));
             fixed = rows.fixed.iter().filter_map(|&n| Some((n, written(n)?.to_owned()))).collect();
             if let Ok(scatter) = &rows.scatter {
-                shard_text = Some(scatter.sql.render(text, &literals));
+                shard_text = Some(scatter.sql.render(text, &statement.tokens));
             }
         }
         Ok(Planned {
@@ -203,13 +202,11 @@ impl Session {
     }
 }
 
-/// A plan may serve other texts of the same form only if the planner has read no literal: that is certain where the
-/// place follows from key conditions, whose values are named and not read, and nothing else about the statement is
-/// special.
+/// A plan may serve other texts of the same form only if the planner has read no literal but those that it names
+/// (`RowsPlan::fixed`), and the statement leaves nothing behind on its connection.
 fn is_template(plan: &Plan, command: &Command) -> bool {
     let Plan::Rows(rows) = plan else { return false };
     matches!(command, Command::Select | Command::Insert | Command::Update | Command::Delete)
-        && matches!(rows.target, Target::Keys { .. })
         && !rows.opaque
         && rows.set_config.is_empty()
         && rows.pins.is_none()

@@ -204,6 +204,9 @@ impl Session {
         let mut changed = Vec::new();
         for held in self.backends.held.iter_mut().filter(|h| is_quiet_pin(h)) {
             while let Some((tag, body)) = held.lease.io.cut()? {
+                if held.lease.is_ahead(tag, &body)? {
+                    continue;
+                }
                 match tag {
                     backend::NOTIFICATION | backend::NOTICE => {
                         frontend::frame(&mut held.lease.news, tag, |b| b.extend_from_slice(&body));

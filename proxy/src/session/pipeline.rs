@@ -68,6 +68,9 @@ pub struct Pipeline {
     pub failed: Option<ShardId>,
     /// A portal of the session's own is executed: its rows were described by Describe, if at all.
     pub executing: bool,
+    /// Replies of a portal over several shards, which are given when its shards have bound it: until then an error
+    /// may come in their place. Nothing else is owed meanwhile.
+    pub kept: BytesMut,
     /// The Sync that was sent came before the data of a copy, which swallows it: the client sends another.
     swallowed: bool,
 }
@@ -119,7 +122,9 @@ impl Session {
 
     /// A reply that we make: behind what is owed.
     pub(super) fn reply(&mut self, fill: impl FnOnce(&mut BytesMut)) {
-        if self.pipeline.owed.is_empty() {
+        if !self.pipeline.kept.is_empty() {
+            fill(&mut self.pipeline.kept);
+        } else if self.pipeline.owed.is_empty() {
             fill(&mut self.client.write);
         } else {
             let mut bytes = BytesMut::new();
@@ -148,6 +153,7 @@ impl Session {
 
     /// The next messages are for this shard: what is owed by another comes first.
     pub(super) async fn aim(&mut self, shard: ShardId) -> Outcome {
+        self.give_kept();
         if self.pipeline.target != Some(shard) {
             self.drain(false).await?;
             self.pipeline.target = Some(shard);
@@ -224,6 +230,7 @@ impl Session {
 
     fn close_pipeline(&mut self) {
         self.pipeline.owed.clear();
+        self.pipeline.kept.clear();
         self.pipeline.skipping = false;
         self.pipeline.open = false;
         self.pipeline.failed = None;
@@ -344,6 +351,7 @@ impl Session {
     /// # Errors
     /// `Reported`: the server's error, which the client has; others as always.
     pub(super) async fn drain(&mut self, sync: bool) -> Outcome<Drained> {
+        self.give_kept();
         self.give_locals();
         let shard = match self.pipeline.target {
             Some(shard) if sync || !self.pipeline.owed.is_empty() => shard,
@@ -365,6 +373,11 @@ impl Session {
             }
         }
         Ok(drained)
+    }
+
+    fn give_kept(&mut self) {
+        let kept = std::mem::take(&mut self.pipeline.kept);
+        self.client.write.extend_from_slice(&kept);
     }
 
     fn give_locals(&mut self) {

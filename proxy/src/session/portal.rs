@@ -20,6 +20,7 @@ use crate::wire::backend::Field;
 use crate::wire::frontend;
 use crate::wire::frontend::Bind;
 use bytes::Bytes;
+use bytes::BytesMut;
 use std::sync::Arc;
 
 /// What a portal runs.
@@ -87,8 +88,9 @@ impl Session {
                     return Err(Error::internal("a portal of another kind").into());
                 };
                 let fields = portal.description.fields.clone().unwrap_or_default();
-                backend::put_row_description(&mut self.client.write, &fields);
-                let rows = self.run_portal(&portal).await?;
+                let mut preface = BytesMut::new();
+                backend::put_row_description(&mut preface, &fields);
+                let rows = self.run_portal(&portal, preface).await?;
                 backend::put_command_complete(&mut self.client.write, &format!("SELECT {rows}"));
                 Ok(())
             }

@@ -36,6 +36,7 @@ use crate::value::Oid;
 use crate::wire::Status;
 use crate::wire::backend;
 use crate::wire::frontend;
+use bytes::BytesMut;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
 use std::sync::atomic::Ordering;
@@ -282,24 +283,31 @@ impl Session {
         let description = self.description(planned).await?;
         let fields = description.fields.clone().unwrap_or_default();
         let (limit, offset) = Session::counts(&plan, &[])?;
-        backend::put_row_description(&mut self.client.write, &fields);
+        let mut preface = BytesMut::new();
+        backend::put_row_description(&mut preface, &fields);
         let formats = vec![0; fields.len()];
         let execution =
             Execution { planned, plan: &plan, text: shard_text(planned)?, shards, parameters: NO_VALUES, formats: &formats, limit, offset };
-        let rows = self.run_scatter(&execution, &description).await?;
+        let rows = self.run_scatter(&execution, &description, preface).await?;
         backend::put_command_complete(&mut self.client.write, &format!("SELECT {rows}"));
         Ok(())
     }
 
-    /// Runs a scattered statement; its rows go to the client.
-    pub(super) async fn run_scatter(&mut self, execution: &Execution<'_>, description: &Description) -> Outcome<u64> {
+    /// Runs a scattered statement; its rows go to the client, behind `preface` (row description and the like), which is
+    /// given once a shard has bound the statement.
+    pub(super) async fn run_scatter(
+        &mut self,
+        execution: &Execution<'_>,
+        description: &Description,
+        preface: BytesMut,
+    ) -> Outcome<u64> {
         self.refuse_serializable(execution.shards)?;
         if self.is_foreign() {
             // The merge compares bytes.
             return Err(foreign_encoding().into());
         }
         let ran =
-            scatter::run(&mut self.backends, &mut self.client, &self.variables, execution, description).await?;
+            scatter::run(&mut self.backends, &mut self.client, &self.variables, execution, description, preface).await?;
         for &shard in execution.shards {
             if let Some(held) = self.backends.find(shard) {
                 held.lease.changed.clear();

@@ -13,6 +13,7 @@ use crate::session::Outcome;
 use crate::session::Session;
 use crate::session::encoding::foreign_encoding;
 use crate::session::measure;
+use crate::sql::Statement;
 use crate::sql::command::Command;
 use crate::sql::lexer;
 use crate::wire::backend;
@@ -80,7 +81,9 @@ impl Session {
         }
         let ranges = lexer::split(text, self.conforming_strings())?;
         let [_, _, ..] = ranges.as_slice() else { return self.one(text).await };
-        self.refuse_early(text, &ranges)?;
+        if self.refuse_early(text, &ranges)? {
+            self.check_syntax(text).await?;
+        }
         self.several = true;
         if self.backends.transaction.state == State::Idle {
             self.begin_implicit();
@@ -107,17 +110,24 @@ impl Session {
     }
 
     /// What will be refused is refused before anything of the Query has run, as far as that can be told: up to the
-    /// first statement that may change what the others mean.
-    fn refuse_early(&mut self, text: &str, ranges: &[std::ops::Range<usize>]) -> Outcome {
+    /// first statement that may change what the others mean. True when a statement could not be parsed here.
+    fn refuse_early(&mut self, text: &str, ranges: &[std::ops::Range<usize>]) -> Outcome<bool> {
+        let conforming = self.conforming_strings();
+        let unreadable = ranges.iter().any(|range| {
+            let part = text.get(range.clone()).unwrap_or_default();
+            Statement::new(Arc::from(part), conforming).is_ok_and(|s| {
+                s.command == Command::Other || (is_data(&s.command) && s.tree().is_err())
+            })
+        });
         if self.backends.transaction.state == State::Failed {
-            return Ok(());
+            return Ok(unreadable);
         }
         for range in ranges {
             let part = text.get(range.clone()).unwrap_or_default();
             if self.scan_text(part).is_err() {
-                return Ok(());
+                return Ok(unreadable);
             }
-            let Ok(planned) = self.plan_scanned(part) else { return Ok(()) };
+            let Ok(planned) = self.plan_scanned(part) else { return Ok(unreadable) };
             match &planned.plan {
                 Plan::Refuse(error) => return Err(error.clone().into()),
                 Plan::Rows(rows) => {
@@ -128,15 +138,34 @@ impl Session {
                         return Err(error.clone().into());
                     }
                     if rows.makes.changes_schema || !rows.set_config.is_empty() || rows.opaque {
-                        return Ok(());
+                        return Ok(unreadable);
                     }
                 }
-                Plan::Session if !matches!(planned.command, Command::Begin(_) | Command::Commit { .. }) => return Ok(()),
+                Plan::Session if !matches!(planned.command, Command::Begin(_) | Command::Commit { .. }) => return Ok(unreadable),
                 Plan::Session | Plan::Explain(_) => {}
-                Plan::Everywhere(_) | Plan::AskFirst(_) | Plan::Unknown(_) => return Ok(()),
+                Plan::Everywhere(_) | Plan::AskFirst(_) | Plan::Unknown(_) => return Ok(unreadable),
             }
         }
-        Ok(())
+        Ok(unreadable)
+    }
+
+    /// PostgreSQL parses the whole Query before it runs any of it: an error of syntax in the last statement keeps the
+    /// first from running. What we cannot parse it is asked about.
+    async fn check_syntax(&mut self, text: &str) -> Outcome {
+        // In a block the question itself, which is always an error, would fail the transaction.
+        if self.backends.transaction.is_block() {
+            return Ok(());
+        }
+        let asked = self.ask(self.nearest(), crate::exec::cache::next_number(), text, &[]).await;
+        match asked {
+            // It has parsed all of them: this is what it says to several.
+            Err(Failure::Error(error)) if &*error.message == "cannot insert multiple commands into a prepared statement" => {
+                Ok(())
+            }
+            Err(Failure::Error(error)) if error.code == codes::SYNTAX_ERROR => Err(error.into()),
+            Err(Failure::Error(_)) | Ok(_) => Ok(()),
+            Err(other) => Err(other),
+        }
     }
 
     /// Bytes that we cannot read as a statement. In UTF-8 PostgreSQL refuses them before it does anything. In another
@@ -243,4 +272,8 @@ pub fn ends_transaction(command: &Command) -> bool {
 /// The error for a command that needs a transaction block.
 pub fn needs_block(what: &str) -> Error {
     Error::new(codes::NO_ACTIVE_TRANSACTION, format!("{what} can only be used in transaction blocks"))
+}
+
+fn is_data(command: &Command) -> bool {
+    matches!(command, Command::Select | Command::Insert | Command::Update | Command::Delete | Command::Merge)
 }

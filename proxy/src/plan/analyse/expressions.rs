@@ -7,6 +7,7 @@ use crate::catalog::Catalog;
 use crate::catalog::Placement;
 use crate::config::RunsOn;
 use crate::error::Error;
+use crate::plan::Context;
 use crate::plan::KeyCondition;
 use crate::plan::KeyExpr;
 use crate::plan::PinReason;
@@ -31,7 +32,9 @@ use sqlparser::ast::Ident;
 use sqlparser::ast::InTarget;
 use sqlparser::ast::NamedWindowDefinition;
 use sqlparser::ast::NamedWindowExpr;
+use sqlparser::ast::ObjectName;
 use sqlparser::ast::Query;
+use sqlparser::ast::Select;
 use sqlparser::ast::Value;
 use sqlparser::ast::ValueWithSpan;
 use sqlparser::ast::Visit;
@@ -168,11 +171,19 @@ impl<'a> Analysis<'a> {
         let _: ControlFlow<()> = expr.visit(&mut walker);
     }
 
-    /// ORDER BY, LIMIT, OFFSET and FETCH of a query.
-    pub fn walk_tail<'q>(&mut self, query: Option<&Query>, scope: &Rc<Scope<'_>>, env: usize, uses: &mut Uses<'q>) {
+    /// ORDER BY of a query, in the scope of its rows, and LIMIT, OFFSET and FETCH, which are not about rows.
+    pub fn walk_tail<'q>(
+        &mut self,
+        query: Option<&Query>,
+        scope: &Rc<Scope<'_>>,
+        env: usize,
+        outer_env: usize,
+        uses: &mut Uses<'q>,
+    ) {
         let Some(query) = query else { return };
         let mut walker = Walker { analysis: self, scope, env, uses, depth: 0 };
         let _: ControlFlow<()> = query.order_by.visit(&mut walker);
+        walker.env = outer_env;
         let _: ControlFlow<()> = query.limit_clause.visit(&mut walker);
         let _: ControlFlow<()> = query.fetch.visit(&mut walker);
         let foreign = query.for_clause.is_some()
@@ -180,6 +191,12 @@ impl<'a> Analysis<'a> {
             || query.format_clause.is_some()
             || !query.pipe_operators.is_empty();
         self.facts.foreign |= foreign;
+    }
+
+    /// Whether a SELECT has aggregates of its own, in its list or its ORDER BY.
+    pub fn has_aggregates(&self, select: &Select, query: Option<&Query>) -> bool {
+        let mut finder = AggregateFinder { context: self.context, depth: 0 };
+        select.projection.visit(&mut finder).is_break() || query.is_some_and(|q| q.order_by.visit(&mut finder).is_break())
     }
 
     /// A function of this name is called with these arguments.
@@ -372,6 +389,39 @@ fn is_subquery(expr: &Expr) -> Option<&Query> {
     }
 }
 
+/// Looks for aggregates outside subqueries.
+struct AggregateFinder<'x, 'a> {
+    context: &'x Context<'a>,
+    depth: usize,
+}
+
+impl Visitor for AggregateFinder<'_, '_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Function(function) if self.depth == 0 && function.over.is_none() => {
+                let kind = names::parts(&function.name).map(|parts| functions::kind(self.context, &parts));
+                match kind {
+                    Some(Kind::Plain(traits)) if traits.aggregate => ControlFlow::Break(()),
+                    _ => ControlFlow::Continue(()),
+                }
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
 /// Goes through one expression; what is inside a subquery is the subquery's affair.
 struct Walker<'w, 'a, 's, 'q, 'u> {
     analysis: &'w mut Analysis<'a>,
@@ -413,12 +463,33 @@ impl Walker<'_, '_, '_, '_, '_> {
             Some(WindowType::NamedWindow(name)) => self.named_window(name, 0),
             None if traits.aggregate => {
                 self.uses.aggregates = true;
+                if self.is_of_outer_query(function) {
+                    self.analysis.facts.outer_aggregate = true;
+                }
                 let name = parts.last().map_or("", String::as_str);
                 self.uses.ordered_aggregates |=
                     functions::ORDERED_AGGREGATES.contains(&name) || !function.within_group.is_empty();
             }
             None => {}
         }
+    }
+
+    /// An aggregate of nothing but columns of an enclosing query is computed there.
+    fn is_of_outer_query(&self, function: &Function) -> bool {
+        let (mut own, mut outer) = (false, false);
+        let _: ControlFlow<()> = sqlparser::ast::visit_expressions(&function.args, |expr| {
+            let parts: Vec<String> = match expr {
+                Expr::Identifier(ident) => vec![names::fold(ident)],
+                Expr::CompoundIdentifier(idents) => idents.iter().map(names::fold).collect(),
+                _ => return ControlFlow::Continue(()),
+            };
+            match self.scope.find(&parts) {
+                Some(found) if !found.crossed.is_empty() => outer = true,
+                _ => own = true,
+            }
+            ControlFlow::Continue(())
+        });
+        outer && !own
     }
 
     fn named_window(&mut self, name: &Ident, depth: usize) {
@@ -479,8 +550,8 @@ impl Visitor for Walker<'_, '_, '_, '_, '_> {
             Expr::Identifier(ident) => self.name(std::slice::from_ref(ident)),
             Expr::CompoundIdentifier(idents) => self.name(idents),
             Expr::Collate { collation, .. } => {
-                let name = names::parts(collation).and_then(|mut p| p.pop()).unwrap_or_default();
-                if !is_byte_collation(&name) {
+                if !is_byte_collation_expr(collation) {
+                    let name = names::parts(collation).and_then(|mut p| p.pop()).unwrap_or_default();
                     self.analysis.facts.collation.get_or_insert(name);
                 }
             }
@@ -498,7 +569,15 @@ impl Visitor for Walker<'_, '_, '_, '_, '_> {
     }
 }
 
-/// Collations that compare bytes on every server.
-pub fn is_byte_collation(name: &str) -> bool {
+/// Whether COLLATE names one that compares bytes on every server.
+pub fn is_byte_collation_expr(collation: &ObjectName) -> bool {
+    match names::parts(collation).as_deref() {
+        Some([name]) => is_byte_collation(name),
+        Some([schema, name]) => schema == "pg_catalog" && is_byte_collation(name),
+        _ => false,
+    }
+}
+
+fn is_byte_collation(name: &str) -> bool {
     matches!(name, "C" | "POSIX" | "ucs_basic")
 }

@@ -19,8 +19,6 @@ pub struct Facts {
     pub opaque: Option<String>,
     /// A function of that name is not known.
     pub unknown_function: Option<String>,
-    /// It holds no state that lasts (said by the operator).
-    pub stateless: bool,
     pub time: Option<String>,
     pub server: Option<String>,
     pub volatile: Option<String>,
@@ -45,6 +43,8 @@ pub struct Facts {
     pub policies: Option<QualifiedName>,
     /// A CTE is used more than once.
     pub shared_cte: bool,
+    /// A subquery holds an aggregate that belongs to the query around it.
+    pub outer_aggregate: bool,
     /// Constructs of other databases, or such as are not known here.
     pub foreign: bool,
     pub writes: Vec<Write>,

@@ -16,7 +16,6 @@ use crate::catalog::RelationKind;
 use crate::error::Error;
 use crate::plan::classes::Atom;
 use crate::plan::classes::Conditional;
-use crate::plan::classes::Pred;
 use crate::plan::classes::Tagged;
 use crate::plan::predicates;
 use sqlparser::ast::FunctionArg;
@@ -472,14 +471,6 @@ fn side_column(part: &Part, name: &str) -> Option<Atom> {
     let mut found = part.items.iter().filter_map(|i| i.columns.as_ref()).flatten().filter(|(n, _)| n == name);
     match (found.next(), found.next()) {
         (Some((_, atom)), None) => *atom,
-        _ => None,
-    }
-}
-
-/// What holds for both sides of an equality, kept for FULL JOIN.
-pub fn is_equality(pred: &Pred) -> Option<(Atom, Atom)> {
-    match pred {
-        Pred::Equal(a, b) => Some((*a, *b)),
         _ => None,
     }
 }
