@@ -17,7 +17,8 @@ use crate::pool::CancelSlot;
 use crate::session::Failure;
 use crate::session::Outcome;
 use crate::session::Session;
-use crate::session::extended::Pipeline;
+use crate::session::pipeline::Pipeline;
+use crate::session::registry::Seat;
 use crate::session::registry::Shared;
 use crate::session::registry::State;
 use crate::sql::normalize::Normalized;
@@ -161,7 +162,7 @@ struct Parts {
     variables: Variables,
     reported: BTreeMap<String, String>,
     cancel: CancelSlot,
-    number: i32,
+    seat: Seat,
     keep_all: bool,
 }
 
@@ -183,13 +184,13 @@ impl Parts {
             forced: None,
             reported: self.reported,
             several: false,
-            number: self.number,
+            _seat: self.seat,
             draining,
         }
     }
 }
 
-async fn open(shared: &Shared, state: &State, connection: &mut Connection, startup: &Startup) -> Outcome<Parts> {
+async fn open(shared: &Arc<Shared>, state: &State, connection: &mut Connection, startup: &Startup) -> Outcome<Parts> {
     connection.max_message = limits::AUTH_MESSAGE_BYTES;
     if *shared.draining.borrow() {
         return Err(Error::fatal(codes::CANNOT_CONNECT_NOW, "the proxy is shutting down").into());
@@ -224,8 +225,8 @@ async fn open(shared: &Shared, state: &State, connection: &mut Connection, start
         backend::put_parameter_status(&mut connection.write, name, value);
     }
     let secret_bytes = if startup.minor >= 2 { 32 } else { 4 };
-    let (number, secret) = shared.registry.enter(&cancel, secret_bytes)?;
-    backend::put_backend_key(&mut connection.write, number, &secret);
+    let (seat, secret) = Seat::take(shared, &cancel, secret_bytes)?;
+    backend::put_backend_key(&mut connection.write, seat.number, &secret);
     backend::put_ready(&mut connection.write, Status::Idle);
     let keep_all = state.config.pool.mode == PoolMode::Session;
     Ok(Parts {
@@ -235,7 +236,7 @@ async fn open(shared: &Shared, state: &State, connection: &mut Connection, start
         variables,
         reported,
         cancel,
-        number,
+        seat,
         keep_all,
     })
 }

@@ -37,6 +37,30 @@ impl Shared {
     }
 }
 
+/// A session's entry in the registry, given up when it is dropped: a cancel request must never find the connections of
+/// a session that is no more.
+pub struct Seat {
+    shared: Arc<Shared>,
+    pub number: i32,
+}
+
+impl Seat {
+    /// Takes a session in, and gives it a secret of `secret_bytes` bytes.
+    ///
+    /// # Errors
+    /// The system gives no random bytes.
+    pub fn take(shared: &Arc<Shared>, cancel: &CancelSlot, secret_bytes: usize) -> Result<(Seat, Vec<u8>)> {
+        let (number, secret) = shared.registry.enter(cancel, secret_bytes)?;
+        Ok((Seat { shared: Arc::clone(shared), number }, secret))
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.shared.registry.leave(self.number);
+    }
+}
+
 /// Who is connected, by process number: for cancel requests and for counting.
 #[derive(Default)]
 pub struct Registry {
@@ -54,7 +78,7 @@ impl Registry {
     ///
     /// # Errors
     /// The system gives no random bytes.
-    pub fn enter(&self, cancel: &CancelSlot, secret_bytes: usize) -> Result<(i32, Vec<u8>)> {
+    fn enter(&self, cancel: &CancelSlot, secret_bytes: usize) -> Result<(i32, Vec<u8>)> {
         let mut sessions = self.sessions.lock().map_err(|_| Error::internal("the registry is poisoned"))?;
         loop {
             let mut bytes = vec![0u8; 4 + secret_bytes];
@@ -69,7 +93,7 @@ impl Registry {
         }
     }
 
-    pub fn leave(&self, number: i32) {
+    fn leave(&self, number: i32) {
         if let Ok(mut sessions) = self.sessions.lock() {
             sessions.remove(&number);
         }
