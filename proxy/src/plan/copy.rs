@@ -11,6 +11,7 @@ use super::UnknownNames;
 use super::names;
 use super::names::Named;
 use super::rows::CHOOSE;
+use super::rows::refuse_unbounded;
 use super::schema::Cursor;
 use super::words;
 use crate::catalog::Catalog;
@@ -54,7 +55,7 @@ fn query(statement: &Statement, context: &Context<'_>, mut cursor: Cursor<'_>) -
             rows.scatter = Err(Error::unsupported("COPY of a query over several shards")
                 .hint("Name one value of the shard key in WHERE, or run the query without COPY."));
             rows.copy = Some(CopyDirection::Out);
-            Plan::Rows(rows)
+            refuse_unbounded(rows, context.catalog)
         }
         other => other,
     }

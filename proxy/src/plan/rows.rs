@@ -228,7 +228,13 @@ fn opaque_refused(what: &str) -> Error {
 
 /// Tables that are each on another shard.
 fn apart(facts: &Facts) -> Error {
-    let what: Vec<&str> = facts.needs.iter().map(|(_, what)| what.as_str()).collect();
+    let mut what: Vec<&str> = facts.needs.iter().map(|(_, what)| what.as_str()).collect();
+    if facts.system {
+        what.push("catalog tables");
+    }
+    if facts.temporary {
+        what.push("temporary tables");
+    }
     let error = Error::unsupported("a statement over tables that are on different shards");
     let error = if what.is_empty() { error } else { error.detail(format!("It needs {}.", what.join(", "))) };
     error.hint("Make the smaller ones reference tables, or keep them on one shard.")
@@ -307,4 +313,14 @@ fn remembering(facts: &Facts, context: &Context<'_>, mut plan: RowsPlan) -> Rows
 /// Whether a condition leaves several shards whatever the values are.
 fn is_everywhere(condition: &KeyCondition, catalog: &Catalog) -> bool {
     condition.expr == KeyExpr::True && catalog.map(condition.map).is_none_or(|map| map.shards().len() > 1)
+}
+
+/// A plan that can only run whole, refused if no values can make it.
+pub fn refuse_unbounded(rows: RowsPlan, catalog: &Catalog) -> Plan {
+    match (&rows.target, &rows.scatter) {
+        (Target::Keys { conditions, .. }, Err(error)) if conditions.iter().any(|c| is_everywhere(c, catalog)) => {
+            Plan::Refuse(error.clone())
+        }
+        _ => Plan::Rows(rows),
+    }
 }

@@ -96,6 +96,9 @@ fn refused(what: &str) -> Error {
 /// What cannot be on several shards wherever it stands.
 fn statement_wide(analysis: &Analysis<'_>) -> Result<(), Error> {
     let facts = &analysis.facts;
+    if !facts.writes.is_empty() {
+        return Err(super::rows::writes_refused());
+    }
     let found = |what: &Option<String>, rest: &str| what.as_ref().map(|name| format!("{name} {rest}"));
     let policies = facts.policies.as_ref().map(ToString::to_string);
     let reason = None
@@ -110,7 +113,6 @@ fn statement_wide(analysis: &Analysis<'_>) -> Result<(), Error> {
             .then(|| "a sharded table beside catalog tables or temporary tables".to_owned()))
         .or(facts.needs.first().map(|(_, what)| format!("a sharded table beside {what}, which is on one shard")))
         .or((!facts.set_config.is_empty()).then(|| "set_config over several shards".to_owned()))
-        .or((!facts.writes.is_empty()).then(|| "writes over several shards".to_owned()))
         .or((!facts.conditions.is_empty()).then(|| "a function that runs by shard key, over several shards".to_owned()))
         .or((facts.shared_cte && facts.volatile.is_some())
             .then(|| "a volatile function beside a common table expression that is used twice".to_owned()));

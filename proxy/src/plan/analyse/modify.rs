@@ -121,7 +121,8 @@ impl<'a> Analysis<'a> {
         let source = std::slice::from_ref(&merge.source);
         let by_source = merge.clauses.iter().any(|c| c.clause_kind == MergeClauseKind::NotMatchedBySource);
         // rows of the target matter where the source joins them, unless those that it does not join are changed too
-        let target_env = if by_source { env } else { self.new_env(env) };
+        let inner = merge.clauses.iter().all(|c| c.clause_kind == MergeClauseKind::Matched);
+        let target_env = if by_source || inner { env } else { self.new_env(env) };
         let on_env = if by_source { self.new_env(env) } else { target_env };
         let mut items = Vec::new();
         for factor in source {
@@ -209,7 +210,10 @@ impl<'a> Analysis<'a> {
         let Some(atom) = target.find(std::slice::from_ref(&name)).and_then(|f| f.atom) else { return };
         let Some((_, key)) = self.key(atom.owner) else { return };
         if key.contains(&atom) {
-            if !self.same_key(atom, value, scope, env) {
+            let same = self.same_key(atom, value, scope, env);
+            if let Some(literals) = &same {
+                self.facts.fixed.extend(literals);
+            } else {
                 self.facts.refuse(
                     Error::unsupported(format!("UPDATE of shard key column {name}"))
                         .hint("Delete the row and insert it with its new key."),
@@ -225,20 +229,19 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    /// Whether a key column is assigned the value that it has: itself, or the constant that WHERE asks for.
-    fn same_key(&self, key: Atom, value: &Expr, scope: &Scope<'_>, env: usize) -> bool {
+    /// Whether a key column is assigned the value that it has: itself, or what WHERE asks for. Gives the literals that
+    /// were compared.
+    fn same_key(&self, key: Atom, value: &Expr, scope: &Scope<'_>, env: usize) -> Option<Vec<usize>> {
         if self.bare_atom(value, scope) == Some(key) {
-            return true;
+            return Some(Vec::new());
         }
-        let Some(facts) = self.column_facts(key) else { return false };
-        let Some(Operand::Source(assigned)) = self.operand(value, &facts, scope) else { return false };
+        let facts = self.column_facts(key)?;
+        let Some(Operand::Source(assigned)) = self.operand(value, &facts, scope) else { return None };
         let preds = classes::applying(&self.envs, env, Some(key.owner));
         let classes = classes::Classes::new(&preds);
-        preds.iter().any(|pred| match pred {
-            Pred::Is(atom, Test::Equals(asked)) => {
-                classes.same(*atom, key) && matches!(asked, Source::Param(_)) && *asked == assigned
-            }
-            _ => false,
+        preds.iter().find_map(|pred| match pred {
+            Pred::Is(atom, Test::Equals(asked)) if classes.same(*atom, key) => same_source(asked, &assigned, scope),
+            _ => None,
         })
     }
 
@@ -623,6 +626,18 @@ fn beside<'q>(a: &Rc<Scope<'q>>, b: &Rc<Scope<'q>>) -> Rc<Scope<'q>> {
     let items = a.items.iter().chain(&b.items).cloned().collect();
     let merged = a.merged.iter().chain(&b.merged).cloned().collect();
     Rc::new(Scope { items, merged, ..a.clone_empty() })
+}
+
+/// Whether two sources are the same parameter, or literals written alike; gives the literals.
+fn same_source(a: &Source, b: &Source, scope: &Scope<'_>) -> Option<Vec<usize>> {
+    match (a, b) {
+        (Source::Param(a), Source::Param(b)) => (a == b).then(Vec::new),
+        (Source::Literal { ordinal: a, negative: x }, Source::Literal { ordinal: b, negative: y }) => {
+            let text = |n: &usize| scope.source.literals.get(*n).and_then(|(from, to)| scope.source.text.get(*from..*to));
+            (x == y && text(a).is_some() && text(a) == text(b)).then(|| vec![*a, *b])
+        }
+        _ => None,
+    }
 }
 
 /// DEFAULT in VALUES.

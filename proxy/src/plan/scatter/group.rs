@@ -28,7 +28,10 @@ use sqlparser::ast::Function;
 use sqlparser::ast::FunctionArg;
 use sqlparser::ast::FunctionArgExpr;
 use sqlparser::ast::FunctionArguments;
+use sqlparser::ast::InTarget;
 use sqlparser::ast::Value;
+use sqlparser::ast::visit_expressions;
+use std::ops::ControlFlow;
 use std::ops::Range;
 
 /// An aggregate call with the places of its parts.
@@ -111,7 +114,8 @@ impl<'q> Scattered<'_, '_, 'q> {
         columns: &mut Columns,
     ) -> Result<Output, Error> {
         let expr = item_expr(item.item).ok_or_else(|| refused("* beside aggregates over several shards"))?;
-        if self.group_of(expr, &item.expression, groups).is_some() || is_constant(expr) {
+        let of_groups = self.group_of(expr, &item.expression, groups).is_some() || self.is_of_groups(expr, groups);
+        if of_groups || is_constant(expr) {
             let column = columns.start(ShardColumn::Client(n));
             text::push_range(&mut columns.sql, self.source, &item.range);
             return Ok(Output::Column(column));
@@ -128,6 +132,27 @@ impl<'q> Scattered<'_, '_, 'q> {
                 || text::same_tokens(self.source, place, range)
                 || (atom.is_some() && atom == self.analysis.bare_atom(group, self.scope))
         })
+    }
+
+    /// Whether an expression is computed of columns that are grouped by, so that any row of a group gives it.
+    fn is_of_groups(&self, expr: &Expr, groups: &[(&'q Expr, Range<usize>)]) -> bool {
+        let grouped = |expr: &Expr| {
+            let atom = self.analysis.bare_atom(expr, self.scope);
+            atom.is_some() && groups.iter().any(|(group, _)| self.analysis.bare_atom(group, self.scope) == atom)
+        };
+        let aggregates = |function: &Function| {
+            let kind = names::parts(&function.name).map(|parts| functions::kind(self.analysis.context, &parts));
+            !matches!(kind, Some(Kind::Plain(t)) if !t.aggregate && !t.volatile && !t.returns_set)
+        };
+        let found = visit_expressions(expr, |e| match e {
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) if !grouped(e) => ControlFlow::Break(()),
+            Expr::Function(function) if aggregates(function) => ControlFlow::Break(()),
+            Expr::Subquery(_) | Expr::Exists { .. } | Expr::In { target: InTarget::Subquery(_), .. } => {
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        });
+        found.is_continue()
     }
 
     /// Takes an aggregate call apart.

@@ -104,7 +104,7 @@ impl<'q> Scattered<'_, '_, 'q> {
         let mut hidden = 0;
         let mut hide = |sql: &mut Template, range: &Range<usize>, alias: bool| {
             hidden += 1;
-            sql.push(", ");
+            sql.push(if hidden == 1 && list.is_empty() { " " } else { ", " });
             text::push_range(sql, source, range);
             if alias {
                 sql.push(&format!(" AS shardway_{hidden}"));

@@ -62,7 +62,13 @@ pub fn create(statement: &Statement, context: &Context<'_>, cursor: &mut Cursor<
                 Err(error) => Subject::Planned(Plan::Refuse(error)),
             }
         }
-        Some("trigger" | "policy") => super::on_table(cursor),
+        // CREATE TRIGGER t BEFORE UPDATE OF c ON …
+        Some("trigger" | "policy") => {
+            if !cursor.skip_to("on") {
+                return Subject::Everywhere;
+            }
+            super::one_relation(cursor)
+        }
         Some("rule") => {
             if !cursor.skip_to("to") {
                 return Subject::Everywhere;
