@@ -240,14 +240,15 @@ impl Bounds<'_> {
         let mut all: Option<Vec<Candidate>> = None;
         for part in parts {
             let Some(next) = self.candidates(part)? else { continue };
-            all = Some(match all {
-                None => next,
-                // leaving a condition out only widens
-                Some(all) if all.len().saturating_mul(next.len()) > limits::KEY_VALUES => {
-                    if next.len() < all.len() { next } else { all }
-                }
-                Some(all) => all.iter().flat_map(|a| next.iter().filter_map(move |b| meet(a, b))).collect(),
-            });
+            all =
+                Some(match all {
+                    None => next,
+                    // leaving a condition out only widens
+                    Some(all) if all.len().saturating_mul(next.len()) > limits::KEY_VALUES => {
+                        if next.len() < all.len() { next } else { all }
+                    }
+                    Some(all) => all.iter().flat_map(|a| next.iter().filter_map(move |b| meet(a, b))).collect(),
+                });
         }
         Ok(all)
     }

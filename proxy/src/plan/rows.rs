@@ -44,7 +44,9 @@ pub fn plan_opaque(statement: &Statement, context: &Context<'_>) -> Plan {
     let what = if statement.command == Command::Do { "DO" } else { "CALL" };
     let shard = match context.forced_shard {
         Some(shard) => Some(shard),
-        None => (!context.catalog.has_distributed_tables() || context.catalog.shards.len() <= 1).then_some(Catalog::HOME),
+        None => {
+            (!context.catalog.has_distributed_tables() || context.catalog.shards.len() <= 1).then_some(Catalog::HOME)
+        }
     };
     match shard {
         Some(shard) => {

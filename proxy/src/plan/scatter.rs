@@ -103,7 +103,10 @@ fn statement_wide(analysis: &Analysis<'_>) -> Result<(), Error> {
     let policies = facts.policies.as_ref().map(ToString::to_string);
     let reason = None
         .or(found(&facts.system_column.as_ref().map(|c| format!("system column {c}")), "over several shards"))
-        .or(found(&facts.server.as_ref().map(|f| format!("function {f}")), "over several shards, which answer differently"))
+        .or(found(
+            &facts.server.as_ref().map(|f| format!("function {f}")),
+            "over several shards, which answer differently",
+        ))
         .or(found(&facts.time.as_ref().map(|f| format!("{f},")), "which has another value on each of several shards"))
         .or(found(&facts.object_name, "over several shards, whose object identifiers differ"))
         .or(found(&policies.map(|t| format!("table {t} with row security or rules")), "over several shards"))
@@ -135,7 +138,9 @@ impl Scattered<'_, '_, '_> {
         }
         let windows_by_key = self.facts.windows.iter().all(|w| self.contains_key(w));
         if !windows_by_key {
-            return Err(refused("a window function over several shards whose PARTITION BY does not contain the shard key"));
+            return Err(refused(
+                "a window function over several shards whose PARTITION BY does not contain the shard key",
+            ));
         }
         self.fix_compared_literals();
         let is_grouped = self.facts.grouped.is_some() || self.facts.aggregates || self.facts.having;
@@ -172,9 +177,8 @@ impl Scattered<'_, '_, '_> {
         if let Some(collation) = &facts.collation {
             return Err(refused(&format!("{what} over several shards beside COLLATE \"{collation}\"")));
         }
-        let loose = facts.relations.iter().find(|r| {
-            r.columns.iter().any(|c| c.collation == Collation::Nondeterministic)
-        });
+        let loose =
+            facts.relations.iter().find(|r| r.columns.iter().any(|c| c.collation == Collation::Nondeterministic));
         match loose {
             Some(table) => Err(refused(&format!(
                 "{what} over several shards with a nondeterministic collation in table {}",

@@ -81,10 +81,10 @@ impl<'a> Analysis<'a> {
     fn update<'q>(&mut self, update: &'q Update, start: &Rc<Scope<'q>>, env: usize) -> Option<Vec<Option<String>>> {
         self.facts.foreign |= !update.order_by.is_empty() || update.limit.is_some() || update.or.is_some();
         self.write_target(&update.table.relation, start);
-        let (_, target) = self.from_list(std::slice::from_ref(&update.table), start, env);
+        let (_, target) = self.items_of(std::slice::from_ref(&update.table), start, env);
         let scope = match &update.from {
             Some(UpdateTableFromKind::AfterSet(from) | UpdateTableFromKind::BeforeSet(from)) => {
-                let (_, others) = self.from_list(from, start, env);
+                let (_, others) = self.items_of(from, start, env);
                 beside(&target, &others)
             }
             None => target.clone(),
@@ -102,10 +102,10 @@ impl<'a> Analysis<'a> {
         if let Some(first) = from.first() {
             self.write_target(&first.relation, start);
         }
-        let (_, target) = self.from_list(from, start, env);
+        let (_, target) = self.items_of(from, start, env);
         let scope = match &delete.using {
             Some(using) => {
-                let (_, others) = self.from_list(using, start, env);
+                let (_, others) = self.items_of(using, start, env);
                 beside(&target, &others)
             }
             None => target,
@@ -273,15 +273,16 @@ impl<'a> Analysis<'a> {
         let rows = if self.several_shards() { self.inserted_rows(insert, &relation, result, start) } else { None };
         self.facts.writes.push(Write { relation: relation.clone(), rows });
         let scope = self.inserted_scope(&relation, label, start, env);
-        if let Some(OnInsert::OnConflict(conflict)) = &insert.on {
-            if let OnConflictAction::DoUpdate(update) = &conflict.action {
-                let target = Rc::new(Scope { items: scope.items.iter().take(1).cloned().collect(), env, ..start.clone_empty() });
-                self.conflict_key(&update.assignments, &relation);
-                self.assignments(&update.assignments, &target, &scope, env);
-                let mut uses = Uses::default();
-                if let Some(selection) = &update.selection {
-                    self.walk(selection, &scope, env, &mut uses);
-                }
+        if let Some(OnInsert::OnConflict(conflict)) = &insert.on
+            && let OnConflictAction::DoUpdate(update) = &conflict.action
+        {
+            let items = scope.items.iter().take(1).cloned().collect();
+            let target = Rc::new(Scope { items, env, ..start.clone_empty() });
+            self.conflict_key(&update.assignments, &relation);
+            self.assignments(&update.assignments, &target, &scope, env);
+            let mut uses = Uses::default();
+            if let Some(selection) = &update.selection {
+                self.walk(selection, &scope, env, &mut uses);
             }
         }
         self.facts.foreign |= matches!(insert.on, Some(OnInsert::DuplicateKeyUpdate(_)));
@@ -337,8 +338,7 @@ impl<'a> Analysis<'a> {
     ) -> Option<KeyCondition> {
         if relation.kind == RelationKind::View {
             self.facts.refuse(
-                Error::unsupported(format!("INSERT into view {}", relation.name))
-                    .hint("Insert into the view's table."),
+                Error::unsupported(format!("INSERT into view {}", relation.name)).hint("Insert into the view's table."),
             );
             return None;
         }
@@ -359,9 +359,8 @@ impl<'a> Analysis<'a> {
         if let Some(unique) = relation.unique.iter().find(|u| !has_key(relation, u)) {
             self.facts.refuse(loose_unique(relation, unique, "INSERT"));
         }
-        let given = |row: &'q [Expr], position: usize| {
-            columns.iter().position(|c| *c == position).and_then(|n| row.get(n))
-        };
+        let given =
+            |row: &'q [Expr], position: usize| columns.iter().position(|c| *c == position).and_then(|n| row.get(n));
         match (insert.source.as_deref(), values) {
             (None, _) => self.value_rows(relation, std::iter::once(&[][..]), start, |_, _| None),
             (Some(_), Some(_)) => self.value_rows(relation, rows, start, given),
@@ -464,15 +463,17 @@ impl<'a> Analysis<'a> {
         given: impl Fn(usize) -> Option<&'q Expr>,
     ) -> Option<KeyCondition> {
         let inner = self.new_env(env);
-        let atoms: Vec<(usize, Option<Atom>)> = (0..relation.columns.len())
-            .map(|c| (c, given(c).and_then(|e| self.bare_atom(e, scope))))
-            .collect();
+        let atoms: Vec<(usize, Option<Atom>)> =
+            (0..relation.columns.len()).map(|c| (c, given(c).and_then(|e| self.bare_atom(e, scope)))).collect();
         let atom = |position: usize| atoms.iter().find(|(c, _)| *c == position).and_then(|(_, a)| *a);
         let condition = self.row_links(relation, inner, scope, atom, given);
         if condition.as_ref().is_none_or(|c| c.expr == KeyExpr::True) {
             self.facts.refuse(
-                Error::unsupported(format!("MERGE that inserts into {} with a shard key that is not known", relation.name))
-                    .hint("Fix the shard key by a constant in ON."),
+                Error::unsupported(format!(
+                    "MERGE that inserts into {} with a shard key that is not known",
+                    relation.name
+                ))
+                .hint("Fix the shard key by a constant in ON."),
             );
         }
         condition
@@ -633,7 +634,8 @@ fn same_source(a: &Source, b: &Source, scope: &Scope<'_>) -> Option<Vec<usize>> 
     match (a, b) {
         (Source::Param(a), Source::Param(b)) => (a == b).then(Vec::new),
         (Source::Literal { ordinal: a, negative: x }, Source::Literal { ordinal: b, negative: y }) => {
-            let text = |n: &usize| scope.source.literals.get(*n).and_then(|(from, to)| scope.source.text.get(*from..*to));
+            let text =
+                |n: &usize| scope.source.literals.get(*n).and_then(|(from, to)| scope.source.text.get(*from..*to));
             (x == y && text(a).is_some() && text(a) == text(b)).then(|| vec![*a, *b])
         }
         _ => None,
@@ -665,8 +667,7 @@ fn has_key(relation: &Relation, unique: &[usize]) -> bool {
 }
 
 fn loose_unique(relation: &Relation, unique: &[usize], verb: &str) -> Error {
-    let columns: Vec<&str> =
-        unique.iter().filter_map(|c| relation.columns.get(*c)).map(|c| c.name.as_str()).collect();
+    let columns: Vec<&str> = unique.iter().filter_map(|c| relation.columns.get(*c)).map(|c| c.name.as_str()).collect();
     Error::unsupported(format!(
         "{verb} on sharded table {} with the unique constraint ({}), which does not contain the shard key",
         relation.name,

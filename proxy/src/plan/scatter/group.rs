@@ -98,7 +98,8 @@ impl<'q> Scattered<'_, '_, 'q> {
                 column
             })
             .collect();
-        let order = keys.iter().map(|k| self.group_order(k, &list, &groups, &group, &output)).collect::<Result<_, _>>()?;
+        let order =
+            keys.iter().map(|k| self.group_order(k, &list, &groups, &group, &output)).collect::<Result<_, _>>()?;
         let sql = self.group_text(columns.sql, groups.len(), &counts);
         let merge = MergeSpec { output, group: Some(group), distinct: None, order };
         let layout = Layout::Grouped { columns: columns.kinds, merge };
@@ -167,14 +168,10 @@ impl<'q> Scattered<'_, '_, 'q> {
         let within = clauses::tokens_in(source.tokens, range);
         let open = within.iter().position(|t| t.is_symbol(source.text, "(")).ok_or_else(apart)?;
         let close = clauses::closing(within, source.text, open).ok_or_else(apart)?;
-        let inside = |a: usize, b: usize| {
-            Some(within.get(a)?.start as usize..within.get(b)?.end as usize)
-        };
+        let inside = |a: usize, b: usize| Some(within.get(a)?.start as usize..within.get(b)?.end as usize);
         let argument = match plain_argument(function).ok_or_else(apart)? {
             Argument::Star => None,
-            Argument::Expr(expr) => {
-                Some((expr, inside(open + 1, close.saturating_sub(1)).ok_or_else(apart)?))
-            }
+            Argument::Expr(expr) => Some((expr, inside(open + 1, close.saturating_sub(1)).ok_or_else(apart)?)),
         };
         let filter = match (&function.filter, within.get(close + 1)) {
             (None, None) => None,
@@ -282,18 +279,20 @@ impl<'q> Scattered<'_, '_, 'q> {
         columns: &[usize],
         output: &[Output],
     ) -> Result<SortKey, Error> {
-        let (expr, range) = key.expr.as_ref().ok_or_else(|| refused("ORDER BY of this position over several shards"))?;
+        let (expr, range) =
+            key.expr.as_ref().ok_or_else(|| refused("ORDER BY of this position over several shards"))?;
         self.orderable(expr, "ORDER BY")?;
         let group = self.group_of(expr, range, groups).and_then(|n| columns.get(n));
-        let item = key.item.or_else(|| {
-            list.iter().position(|item| text::same_tokens(self.source, &item.expression, range))
-        });
+        let item =
+            key.item.or_else(|| list.iter().position(|item| text::same_tokens(self.source, &item.expression, range)));
         let by = match (group, item) {
             (Some(column), _) => SortBy::Column(*column),
             (None, Some(n)) if matches!(output.get(n), Some(Output::Aggregate(_))) => SortBy::Output(n),
             _ => {
-                return Err(refused("ORDER BY of what is neither in GROUP BY nor a selected aggregate, over several shards")
-                    .hint("Add the aggregate to the select list."));
+                return Err(refused(
+                    "ORDER BY of what is neither in GROUP BY nor a selected aggregate, over several shards",
+                )
+                .hint("Add the aggregate to the select list."));
             }
         };
         Ok(SortKey { by, descending: key.descending, nulls_first: key.nulls_first })
