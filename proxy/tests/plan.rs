@@ -87,6 +87,32 @@ fn plans_do_not_depend_on_literals_that_they_do_not_name() {
     }
 }
 
+/// Whatever a client sends is planned, not panicked on.
+#[test]
+fn no_prefix_of_a_statement_panics() {
+    let catalog = catalog();
+    for file in files() {
+        for case in read_cases(&std::fs::read_to_string(&file).unwrap()) {
+            for (end, _) in case.sql.char_indices().filter(|(at, c)| *at > 0 && !c.is_alphanumeric()) {
+                let _ = planned(&catalog, &case.sql[..end]);
+            }
+        }
+    }
+}
+
+#[test]
+fn statements_that_multiply_are_refused() {
+    let catalog = catalog();
+    let mut sql = "WITH c0 AS (SELECT 1 AS a FROM orders)".to_owned();
+    for n in 1..40 {
+        let _ = write!(sql, ", c{n} AS (SELECT x.a FROM c{} x, c{} y)", n - 1, n - 1);
+    }
+    sql.push_str(" SELECT count(*) FROM c39");
+    assert!(planned(&catalog, &sql).contains("so many tables"));
+    let joins = " JOIN users u USING (tenant_id)".repeat(400);
+    assert!(planned(&catalog, &format!("SELECT 1 FROM orders{joins}")).contains("error"));
+}
+
 fn replace_literals(sql: &str, fixed: &[usize]) -> String {
     let mut scanned = normalize::Normalized::default();
     normalize::scan(sql, true, &mut scanned).unwrap();

@@ -204,10 +204,7 @@ impl<'a> Analysis<'a> {
     /// A new instance; beyond the bound the statement is refused, and the instance is the last one made.
     pub fn add_owner(&mut self, owner: Owner) -> u32 {
         if self.owners.len() >= INSTANCES {
-            self.facts.refuse(
-                Error::unsupported("a statement with so many tables")
-                    .hint("Views and common table expressions are counted once for each time that they are used."),
-            );
+            self.facts.too_large = true;
         } else {
             self.owners.push(owner);
         }

@@ -96,7 +96,7 @@ fn refused(what: &str) -> Error {
 /// What cannot be on several shards wherever it stands.
 fn statement_wide(analysis: &Analysis<'_>) -> Result<(), Error> {
     let facts = &analysis.facts;
-    if !facts.writes.is_empty() {
+    if facts.modifies {
         return Err(super::rows::writes_refused());
     }
     let found = |what: &Option<String>, rest: &str| what.as_ref().map(|name| format!("{name} {rest}"));

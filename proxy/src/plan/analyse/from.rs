@@ -86,7 +86,7 @@ impl<'a> Analysis<'a> {
             return self.factor(&table.relation, start, env, before);
         };
         if joins > JOINS {
-            self.facts.refuse(Error::unsupported("so many joins in one FROM item"));
+            self.facts.too_large = true;
             return self.factor(&table.relation, start, env, before);
         }
         let (kind, constraint) = self.operator(&join.join_operator);
@@ -334,6 +334,9 @@ impl<'a> Analysis<'a> {
         let schema = label.is_none().then(|| relation.name.schema.clone());
         let label = label.unwrap_or_else(|| relation.name.name.clone());
         self.facts.relations.push(relation.clone());
+        if relation.kind == RelationKind::View && self.facts.too_large {
+            return (Node::Local, Item { label: Some(label), schema, columns: None });
+        }
         if relation.kind == RelationKind::View {
             let inner = self.new_env(env);
             let Some(view) = self.view(relation, inner) else {
@@ -386,7 +389,7 @@ impl<'a> Analysis<'a> {
             }
             CteBody::Query(query) => {
                 self.facts.shared_cte |= link.uses.get() > 1;
-                if self.facts.error.is_some() {
+                if self.facts.too_large {
                     return (Node::Local, Item { label: Some(label), schema: None, columns: None });
                 }
                 let inner = self.new_env(env);

@@ -53,6 +53,7 @@ use std::sync::Arc;
 impl<'a> Analysis<'a> {
     /// A statement that writes, at the top or in a CTE.
     pub fn modify<'q>(&mut self, tree: &'q Tree, outer: &Rc<Scope<'q>>, outer_env: usize) -> QueryResult<'q> {
+        self.facts.modifies = true;
         let first = self.owner_count();
         let env = self.new_env(outer_env);
         let block = self.add_block(BlockKind::Modify, env, first..first);

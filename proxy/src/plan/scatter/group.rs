@@ -71,6 +71,9 @@ impl<'q> Scattered<'_, '_, 'q> {
         if self.facts.distinct {
             return Err(refused("DISTINCT beside aggregates over several shards"));
         }
+        if self.facts.returns_set {
+            return Err(refused("a set-returning function beside GROUP BY or aggregates over several shards"));
+        }
         if !self.facts.windows.is_empty() {
             return Err(refused("window functions beside aggregates over several shards"));
         }

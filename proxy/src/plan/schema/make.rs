@@ -226,7 +226,7 @@ fn query_shards(statement: &Statement, context: &Context<'_>, query: &Query) -> 
     shards.sort_unstable();
     shards.dedup();
     let opaque = facts.opaque.is_some() && context.catalog.has_distributed_tables();
-    if analysis.sharded().next().is_some() || shards.len() > 1 || opaque || facts.foreign {
+    if analysis.sharded().next().is_some() || shards.len() > 1 || opaque || facts.foreign || facts.too_large {
         return Err(Box::new(refuse(
             "a table or materialized view made from a query over several shards",
             "Create the table first, then fill it with INSERT.",
