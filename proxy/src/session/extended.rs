@@ -42,6 +42,10 @@ use std::time::Instant;
 impl Session {
     pub(super) async fn extended(&mut self, tag: Tag, body: &[u8]) -> Outcome {
         if tag == frontend::SYNC {
+            if let Err(error) = frontend::no_body(body) {
+                self.open_pipeline();
+                self.fail_pipeline(&error).await?;
+            }
             return self.sync().await;
         }
         let first = !self.pipeline.is_open();
@@ -52,7 +56,10 @@ impl Session {
             frontend::DESCRIBE => self.describe_object(body).await,
             frontend::EXECUTE => self.execute(body).await,
             frontend::CLOSE => self.close_object(body).await,
-            _ => self.flush_pipeline().await,
+            _ => match frontend::no_body(body) {
+                Ok(()) => self.flush_pipeline().await,
+                Err(error) => Err(error.into()),
+            },
         };
         let outcome = match outcome {
             Ok(()) => self.bound_pipeline().await,
@@ -89,8 +96,6 @@ impl Session {
     }
 
     async fn bind(&mut self, body: &[u8]) -> Outcome {
-        // The implicit transaction begins here at the latest: what is written in it counts.
-        self.pipeline.open = true;
         let bind = Bind::decode(body)?;
         let prepared = self.find_prepared(bind.statement).await?;
         if !is_always_allowed(&prepared.planned.command) {

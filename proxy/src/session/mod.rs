@@ -287,8 +287,6 @@ impl Session {
         }
         if self.backends.transaction.state == TransactionState::Idle {
             self.portals.clear();
-            // A pipeline notes its writer without a block.
-            self.backends.transaction.writer = None;
             self.backends.give_back().await;
         }
         Ok(())
