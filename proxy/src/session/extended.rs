@@ -42,6 +42,9 @@ use std::time::Instant;
 impl Session {
     pub(super) async fn extended(&mut self, tag: Tag, body: &[u8]) -> Outcome {
         if tag == frontend::SYNC {
+            if !body.is_empty() {
+                self.settle_pipeline(Err(Error::protocol_error("invalid message format").into())).await?;
+            }
             return self.sync().await;
         }
         let first = !self.pipeline.is_open();
@@ -52,6 +55,7 @@ impl Session {
             frontend::DESCRIBE => self.describe_object(body).await,
             frontend::EXECUTE => self.execute(body).await,
             frontend::CLOSE => self.close_object(body).await,
+            _ if !body.is_empty() => Err(Error::protocol_error("invalid message format").into()),
             _ => self.flush_pipeline().await,
         };
         let outcome = match outcome {
