@@ -430,15 +430,12 @@ async fn reset(lease: &mut Lease) -> Result<()> {
     {
         return Err(Error::internal("a connection that cannot be reset"));
     }
-    let run = tokio::time::timeout(RESET_TIMEOUT, lease.run("DISCARD ALL"));
+    let run = tokio::time::timeout(crate::limits::RESET_TIMEOUT, lease.run("DISCARD ALL"));
     run.await.map_err(|_| Error::internal("DISCARD ALL takes too long"))??;
     lease.applied.clear();
     lease.statements.clear();
     Ok(())
 }
-
-/// Time for a server to reset a connection: longer, and a new one is cheaper.
-const RESET_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Terminate, so that the server does not log a lost connection.
 async fn say_goodbye(lease: &mut Lease) {

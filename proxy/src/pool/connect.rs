@@ -94,7 +94,7 @@ impl Connector {
         let Inner { endpoint, tls, .. } = &*self.0;
         let tcp = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await.map_err(|e| self.unreachable(e))?;
         tcp.set_nodelay(true).map_err(|e| self.unreachable(e))?;
-        let keepalive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(60));
+        let keepalive = socket2::TcpKeepalive::new().with_time(limits::KEEPALIVE);
         let _ = socket2::SockRef::from(&tcp).set_tcp_keepalive(&keepalive);
         match tls {
             None => Ok(Stream::Plain(tcp)),

@@ -42,9 +42,8 @@ use std::time::Instant;
 impl Session {
     pub(super) async fn extended(&mut self, tag: Tag, body: &[u8]) -> Outcome {
         if tag == frontend::SYNC {
-            if let Err(error) = frontend::no_body(body) {
-                self.open_pipeline();
-                self.fail_pipeline(&error).await?;
+            if !body.is_empty() {
+                self.settle_pipeline(Err(Error::protocol_error("invalid message format").into())).await?;
             }
             return self.sync().await;
         }
@@ -56,10 +55,8 @@ impl Session {
             frontend::DESCRIBE => self.describe_object(body).await,
             frontend::EXECUTE => self.execute(body).await,
             frontend::CLOSE => self.close_object(body).await,
-            _ => match frontend::no_body(body) {
-                Ok(()) => self.flush_pipeline().await,
-                Err(error) => Err(error.into()),
-            },
+            _ if !body.is_empty() => Err(Error::protocol_error("invalid message format").into()),
+            _ => self.flush_pipeline().await,
         };
         let outcome = match outcome {
             Ok(()) => self.bound_pipeline().await,

@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::error::codes;
 use crate::exec::database::Database;
+use crate::limits;
 use crate::pool::CancelSlot;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
+use tokio::sync::Semaphore;
 use tokio::sync::watch;
 
 /// The configuration in force and what was built from it; replaced as a whole by a reload.
@@ -29,11 +31,18 @@ pub struct Shared {
     pub registry: Registry,
     /// True once the proxy drains: idle sessions end, busy ones end after their transaction.
     pub draining: watch::Sender<bool>,
+    /// Places for clients that are too many while they are told so.
+    pub turned_away: Arc<Semaphore>,
 }
 
 impl Shared {
     pub fn new(state: State) -> Self {
-        Shared { state: ArcSwap::from_pointee(state), registry: Registry::default(), draining: watch::Sender::new(false) }
+        Shared {
+            state: ArcSwap::from_pointee(state),
+            registry: Registry::default(),
+            draining: watch::Sender::new(false),
+            turned_away: Arc::new(Semaphore::new(limits::TURNED_AWAY)),
+        }
     }
 }
 

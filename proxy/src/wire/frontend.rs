@@ -138,14 +138,6 @@ pub fn object<'a>(body: &'a [u8], message: &str) -> Result<Object<'a>> {
     }
 }
 
-/// Sync and Flush say nothing but their type.
-///
-/// # Errors
-/// 08P01
-pub fn no_body(body: &[u8]) -> Result<()> {
-    Reader::new(body).end()
-}
-
 #[derive(Debug)]
 pub struct Execute<'a> {
     pub portal: &'a [u8],
