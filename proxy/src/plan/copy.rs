@@ -11,6 +11,7 @@ use super::UnknownNames;
 use super::names;
 use super::names::Named;
 use super::rows::CHOOSE;
+use super::rows::refuse_unbounded;
 use super::schema::Cursor;
 use super::words;
 use crate::catalog::Catalog;
@@ -54,7 +55,7 @@ fn query(statement: &Statement, context: &Context<'_>, mut cursor: Cursor<'_>) -
             rows.scatter = Err(Error::unsupported("COPY of a query over several shards")
                 .hint("Name one value of the shard key in WHERE, or run the query without COPY."));
             rows.copy = Some(CopyDirection::Out);
-            Plan::Rows(rows)
+            refuse_unbounded(rows, context.catalog)
         }
         other => other,
     }
@@ -107,8 +108,10 @@ fn place(context: &Context<'_>, relation: &Relation, from: bool) -> Result<Targe
         Placement::Reference => Ok(Target::Any),
         Placement::Sharded { .. } if from => Err(Error::unsupported(format!("COPY into sharded table {name}"))
             .hint("Insert the rows, or choose a shard with SET shardway.shard = '…' and copy only its rows.")),
-        Placement::Sharded { .. } => Err(Error::unsupported(format!("COPY of sharded table {name} over several shards"))
-            .hint("Copy the rows of one value of the shard key with COPY (SELECT … WHERE …) TO STDOUT.")),
+        Placement::Sharded { .. } => {
+            Err(Error::unsupported(format!("COPY of sharded table {name} over several shards"))
+                .hint("Copy the rows of one value of the shard key with COPY (SELECT … WHERE …) TO STDOUT."))
+        }
         // PostgreSQL refuses COPY of a view, and says how to do it
         Placement::Derived | Placement::System => Ok(Target::Home),
         Placement::Refused(why) => Err(Error::unsupported(format!("table {name} {why}"))),
@@ -126,7 +129,8 @@ fn on_server(context: &Context<'_>, with_client: bool) -> Option<Plan> {
         None if context.catalog.shards.len() <= 1 => Catalog::HOME,
         None => {
             return Some(Plan::Refuse(
-                Error::unsupported("COPY with a file or program of the server, of which there are several").hint(CHOOSE),
+                Error::unsupported("COPY with a file or program of the server, of which there are several")
+                    .hint(CHOOSE),
             ));
         }
     };

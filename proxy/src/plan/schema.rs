@@ -36,7 +36,7 @@ enum Subject {
     /// An index, whose table is the one that counts.
     Indexes { names: Vec<Vec<String>>, if_exists: bool },
     /// Something new.
-    Planned(Plan),
+    Planned(Box<Plan>),
 }
 
 /// Plans a schema change or a maintenance command.
@@ -73,19 +73,21 @@ pub fn plan(statement: &Statement, context: &Context<'_>) -> Plan {
         _ => Subject::Everywhere,
     };
     match subject {
-        Subject::Planned(plan) => plan,
+        Subject::Planned(plan) => *plan,
         Subject::Everywhere => everywhere(context.catalog.all_shards(), outside, effect, changes_schema),
-        Subject::Relations { names, if_exists } => {
-            match relation_shards(context, &names, if_exists) {
-                Ok(shards) => everywhere(shards, outside, effect, changes_schema),
-                Err(plan) => *plan,
-            }
-        }
+        Subject::Relations { names, if_exists } => match relation_shards(context, &names, if_exists) {
+            Ok(shards) => everywhere(shards, outside, effect, changes_schema),
+            Err(plan) => *plan,
+        },
         Subject::Indexes { names, if_exists } => match index_shards(context, &names, if_exists) {
             Ok(shards) => everywhere(shards, outside, effect, changes_schema),
             Err(plan) => *plan,
         },
     }
+}
+
+fn planned(plan: Plan) -> Subject {
+    Subject::Planned(Box::new(plan))
 }
 
 fn everywhere(shards: Vec<ShardId>, outside_transaction: bool, effect: Effect, changes_schema: bool) -> Plan {
@@ -208,7 +210,7 @@ fn reindex(cursor: &mut Cursor<'_>) -> Subject {
         Some("table") => Subject::Relations { names, if_exists: false },
         // REINDEX SYSTEM and DATABASE name the database, which may be called otherwise on each shard
         Some("schema") => Subject::Everywhere,
-        _ => Subject::Planned(refuse("REINDEX DATABASE or SYSTEM", "Use REINDEX SCHEMA or REINDEX TABLE.")),
+        _ => planned(refuse("REINDEX DATABASE or SYSTEM", "Use REINDEX SCHEMA or REINDEX TABLE.")),
     }
 }
 
@@ -259,7 +261,7 @@ fn on_object(cursor: &mut Cursor<'_>) -> Subject {
         }
         Some("constraint" | "trigger" | "policy" | "rule") => on_table(cursor),
         Some("database" | "tablespace") => {
-            Subject::Planned(refuse("a command on a database or tablespace", "Run it on the servers."))
+            planned(refuse("a command on a database or tablespace", "Run it on the servers."))
         }
         _ => Subject::Everywhere,
     }
@@ -291,14 +293,23 @@ fn grant(cursor: &mut Cursor<'_>) -> Subject {
         return Subject::Everywhere;
     }
     let kinds = [
-        "schema", "function", "procedure", "routine", "all", "language", "large", "type", "domain", "foreign",
+        "schema",
+        "function",
+        "procedure",
+        "routine",
+        "all",
+        "language",
+        "large",
+        "type",
+        "domain",
+        "foreign",
         "parameter",
     ];
     if cursor.is_any(&kinds) {
         return Subject::Everywhere;
     }
     if cursor.is_any(&["database", "tablespace"]) {
-        return Subject::Planned(refuse("GRANT or REVOKE on a database or tablespace", "Run it on the servers."));
+        return planned(refuse("GRANT or REVOKE on a database or tablespace", "Run it on the servers."));
     }
     if !cursor.take("table") {
         cursor.take("sequence");
@@ -331,11 +342,11 @@ fn alter(statement: &Statement, context: &Context<'_>, cursor: &mut Cursor<'_>) 
             }
         }
         Some("trigger" | "policy" | "rule") => on_table(cursor),
-        Some("system") => Subject::Planned(refuse("ALTER SYSTEM", "Run it on each server.")),
+        Some("system") => planned(refuse("ALTER SYSTEM", "Run it on each server.")),
         Some("database" | "tablespace") => {
-            Subject::Planned(refuse("ALTER DATABASE or ALTER TABLESPACE", "Run it on each server."))
+            planned(refuse("ALTER DATABASE or ALTER TABLESPACE", "Run it on each server."))
         }
-        Some("subscription") => Subject::Planned(refuse("subscriptions", CHOOSE)),
+        Some("subscription") => planned(refuse("subscriptions", CHOOSE)),
         _ => Subject::Everywhere,
     }
 }
@@ -358,7 +369,7 @@ fn alter_table(statement: &Statement, context: &Context<'_>, cursor: &mut Cursor
         && context.catalog.shards.len() > 1
         && let Err(error) = checks::altered(statement, context, &relation, cursor)
     {
-        return Subject::Planned(Plan::Refuse(error));
+        return planned(Plan::Refuse(error));
     }
     if matches!(names::relation(context, &name), Named::Unknown(_)) && index_table(context, &name).is_some() {
         // ALTER TABLE works on indexes too
@@ -376,9 +387,9 @@ fn drop(context: &Context<'_>, cursor: &mut Cursor<'_>) -> Subject {
         Some("foreign") if !cursor.take("table") => return Subject::Everywhere,
         Some("trigger" | "policy" | "rule") => return on_table(cursor),
         Some("database" | "tablespace") => {
-            return Subject::Planned(refuse("DROP DATABASE or DROP TABLESPACE", "Run it on the server."));
+            return planned(refuse("DROP DATABASE or DROP TABLESPACE", "Run it on the server."));
         }
-        Some("subscription") => return Subject::Planned(refuse("subscriptions", CHOOSE)),
+        Some("subscription") => return planned(refuse("subscriptions", CHOOSE)),
         Some("table" | "view" | "sequence" | "index" | "foreign") => {}
         _ => return Subject::Everywhere,
     }
@@ -390,7 +401,7 @@ fn drop(context: &Context<'_>, cursor: &mut Cursor<'_>) -> Subject {
     }
     let temporary = names.iter().all(|n| matches!(names::relation(context, n), Named::Temporary));
     if temporary && !names.is_empty() {
-        return Subject::Planned(Plan::Rows(RowsPlan::at(Target::Home, Effect::Write)));
+        return planned(Plan::Rows(RowsPlan::at(Target::Home, Effect::Write)));
     }
     Subject::Relations { names, if_exists }
 }

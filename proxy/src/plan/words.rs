@@ -48,27 +48,23 @@ pub fn plan(statement: &Statement, context: &Context<'_>) -> Plan {
         _ => "a statement that cannot be read here",
     };
     match (&found.spread, found.singles.as_slice()) {
-        (Some(what), _) => Plan::AskFirst(
-            Error::unsupported(format!("{why}, on {what}")).hint(CHOOSE),
-        ),
+        (Some(what), _) => Plan::AskFirst(Error::unsupported(format!("{why}, on {what}")).hint(CHOOSE)),
         (None, []) if found.reference && found.writes => {
             Plan::AskFirst(Error::unsupported(format!("{why}, on reference tables")).hint(CHOOSE))
         }
         (None, []) if found.reference => at(Target::Any),
         (None, []) => at(Target::Home),
         (None, [shard]) if !(found.reference && found.writes) => at(Target::Shard(*shard)),
-        (None, _) => Plan::AskFirst(
-            Error::unsupported(format!("{why}, on tables that are on different shards")).hint(CHOOSE),
-        ),
+        (None, _) => {
+            Plan::AskFirst(Error::unsupported(format!("{why}, on tables that are on different shards")).hint(CHOOSE))
+        }
     }
 }
 
 fn read(statement: &Statement, context: &Context<'_>) -> Found {
     let text = &statement.text;
-    let mut found = Found {
-        writes: !matches!(statement.command, Command::Select | Command::Other),
-        ..Found::default()
-    };
+    let mut found =
+        Found { writes: !matches!(statement.command, Command::Select | Command::Other), ..Found::default() };
     for (n, token) in statement.tokens.iter().enumerate() {
         let raw = token.text(text);
         let mut name = match token.kind {

@@ -43,10 +43,10 @@ pub fn created(context: &Context<'_>, name: &QualifiedName, tree: Option<&Create
     let checked = Checked { name: name.clone(), place, context };
     let Some(tree) = tree else {
         return match &checked.place {
-            Some(ListedTable::Sharded { .. }) => Err(Error::unsupported(format!(
-                "a CREATE TABLE for sharded table {name} that cannot be read here"
-            ))
-            .hint("Write the table's columns and constraints in their plain form.")),
+            Some(ListedTable::Sharded { .. }) => {
+                Err(Error::unsupported(format!("a CREATE TABLE for sharded table {name} that cannot be read here"))
+                    .hint("Write the table's columns and constraints in their plain form."))
+            }
             _ => Ok(columns),
         };
     };
@@ -107,8 +107,7 @@ pub fn indexed(statement: &Statement, relation: &Relation) -> Result<(), Error> 
         Ok(Tree::CreateIndex(index)) => index_columns(&index.columns),
         _ => Vec::new(),
     };
-    let has_key =
-        key.iter().all(|k| relation.columns.get(*k).is_some_and(|c| columns.contains(&Some(c.name.clone()))));
+    let has_key = key.iter().all(|k| relation.columns.get(*k).is_some_and(|c| columns.contains(&Some(c.name.clone()))));
     if has_key { Ok(()) } else { Err(not_unique(&relation.name)) }
 }
 
@@ -187,12 +186,11 @@ impl Checked<'_> {
                 let columns: Vec<String> = key.columns.iter().map(names::fold).collect();
                 self.foreign_key(key, &columns)
             }
-            TableConstraint::Exclude(_) if self.key().is_some() => Err(Error::unsupported(format!(
-                "an exclusion constraint on sharded table {}",
-                self.name
-            ))
-            .detail("One shard cannot tell what another has.")
-            .hint("Use a unique constraint that contains the shard key.")),
+            TableConstraint::Exclude(_) if self.key().is_some() => {
+                Err(Error::unsupported(format!("an exclusion constraint on sharded table {}", self.name))
+                    .detail("One shard cannot tell what another has.")
+                    .hint("Use a unique constraint that contains the shard key."))
+            }
             _ => Ok(()),
         }
     }
@@ -224,9 +222,10 @@ impl Checked<'_> {
                 let theirs: Vec<&str> =
                     theirs.iter().filter_map(|k| target.columns.get(*k)).map(|c| c.name.as_str()).collect();
                 let referred = self.referred(key, &target, columns.len());
-                let paired = own.iter().zip(&theirs).all(|(mine, other)| {
-                    columns.iter().zip(&referred).any(|(c, r)| c == mine && r == other)
-                });
+                let paired = own
+                    .iter()
+                    .zip(&theirs)
+                    .all(|(mine, other)| columns.iter().zip(&referred).any(|(c, r)| c == mine && r == other));
                 if !paired {
                     return refused("It does not pair the tables' shard keys.");
                 }

@@ -4,6 +4,7 @@ use super::Subject;
 use super::checks;
 use super::cursor::Cursor;
 use super::everywhere;
+use super::planned;
 use super::refuse;
 use super::shards_of;
 use super::temporary;
@@ -55,14 +56,20 @@ pub fn create(statement: &Statement, context: &Context<'_>, cursor: &mut Cursor<
             let _ = cursor.if_exists();
             let name = cursor.name().unwrap_or_default();
             if is_temporary {
-                return Subject::Planned(temporary(name));
+                return planned(temporary(name));
             }
             match place(context, &qualified(context, &name), &[]) {
-                Ok(shards) => Subject::Planned(everywhere(shards, false, Effect::Write, true)),
-                Err(error) => Subject::Planned(Plan::Refuse(error)),
+                Ok(shards) => planned(everywhere(shards, false, Effect::Write, true)),
+                Err(error) => planned(Plan::Refuse(error)),
             }
         }
-        Some("trigger" | "policy") => super::on_table(cursor),
+        // CREATE TRIGGER t BEFORE UPDATE OF c ON …
+        Some("trigger" | "policy") => {
+            if !cursor.skip_to("on") {
+                return Subject::Everywhere;
+            }
+            super::one_relation(cursor)
+        }
         Some("rule") => {
             if !cursor.skip_to("to") {
                 return Subject::Everywhere;
@@ -76,9 +83,9 @@ pub fn create(statement: &Statement, context: &Context<'_>, cursor: &mut Cursor<
             super::one_relation(cursor)
         }
         Some("database" | "tablespace") => {
-            Subject::Planned(refuse("CREATE DATABASE or CREATE TABLESPACE", "Run it on the server."))
+            planned(refuse("CREATE DATABASE or CREATE TABLESPACE", "Run it on the server."))
         }
-        Some("subscription") => Subject::Planned(refuse("subscriptions", CHOOSE)),
+        Some("subscription") => planned(refuse("subscriptions", CHOOSE)),
         _ => Subject::Everywhere,
     }
 }
@@ -115,7 +122,7 @@ fn table(statement: &Statement, context: &Context<'_>, cursor: &mut Cursor<'_>, 
     let _ = cursor.if_exists();
     let Some(parts) = cursor.name() else { return Subject::Everywhere };
     if is_temporary || parts.first().is_some_and(|s| s == "pg_temp") {
-        return Subject::Planned(temporary_table(statement, context, parts));
+        return planned(temporary_table(statement, context, parts));
     }
     let name = qualified(context, &parts);
     let tree = match statement.tree() {
@@ -123,21 +130,19 @@ fn table(statement: &Statement, context: &Context<'_>, cursor: &mut Cursor<'_>, 
         _ => None,
     };
     if let Some(query) = tree.and_then(|t| t.query.as_deref()) {
-        return Subject::Planned(filled(statement, context, &name, query));
+        return planned(filled(statement, context, &name, query));
     }
     if tree.is_none() && cursor.contains("as") && cursor.contains("select") {
-        return Subject::Planned(Plan::AskFirst(
-            Error::unsupported("a CREATE TABLE AS that cannot be read here").hint(CHOOSE),
-        ));
+        return planned(Plan::AskFirst(Error::unsupported("a CREATE TABLE AS that cannot be read here").hint(CHOOSE)));
     }
     let above = parent(statement, context, tree);
-    let planned = match above {
+    let shards = match above {
         Some(Named::Relation(parent)) => Ok(shards_of(context.catalog, &parent)),
-        Some(Named::Unknown(name)) => return Subject::Planned(Plan::Unknown(UnknownNames { names: vec![name] })),
+        Some(Named::Unknown(name)) => return planned(Plan::Unknown(UnknownNames { names: vec![name] })),
         Some(Named::Temporary | Named::System) => Ok(vec![Catalog::HOME]),
         None => checks::created(context, &name, tree).and_then(|columns| place(context, &name, &columns)),
     };
-    Subject::Planned(match planned {
+    planned(match shards {
         Ok(shards) => everywhere(shards, false, Effect::Write, true),
         Err(error) => Plan::Refuse(error),
     })
@@ -221,7 +226,7 @@ fn query_shards(statement: &Statement, context: &Context<'_>, query: &Query) -> 
     shards.sort_unstable();
     shards.dedup();
     let opaque = facts.opaque.is_some() && context.catalog.has_distributed_tables();
-    if analysis.sharded().next().is_some() || shards.len() > 1 || opaque || facts.foreign {
+    if analysis.sharded().next().is_some() || shards.len() > 1 || opaque || facts.foreign || facts.too_large {
         return Err(Box::new(refuse(
             "a table or materialized view made from a query over several shards",
             "Create the table first, then fill it with INSERT.",
@@ -233,7 +238,7 @@ fn query_shards(statement: &Statement, context: &Context<'_>, query: &Query) -> 
 fn materialized(statement: &Statement, context: &Context<'_>, cursor: &mut Cursor<'_>) -> Subject {
     let _ = cursor.if_exists();
     let name = qualified(context, &cursor.name().unwrap_or_default());
-    Subject::Planned(match statement.tree() {
+    planned(match statement.tree() {
         Ok(Tree::CreateView(view)) => filled(statement, context, &name, &view.query),
         Ok(Tree::CreateTable(table)) if table.query.is_some() => match &table.query {
             Some(query) => filled(statement, context, &name, query),
@@ -249,15 +254,13 @@ fn view(statement: &Statement, context: &Context<'_>, cursor: &mut Cursor<'_>, i
     let _ = cursor.if_exists();
     let name = cursor.name().unwrap_or_default();
     if is_temporary {
-        return Subject::Planned(temporary(name));
+        return planned(temporary(name));
     }
     if context.catalog.shards.len() <= 1 {
         return Subject::Everywhere;
     }
     let Ok(Tree::CreateView(view)) = statement.tree() else {
-        return Subject::Planned(Plan::AskFirst(
-            Error::unsupported("a CREATE VIEW that cannot be read here").hint(CHOOSE),
-        ));
+        return planned(Plan::AskFirst(Error::unsupported("a CREATE VIEW that cannot be read here").hint(CHOOSE)));
     };
     let source = SourceText::new(&statement.text, &statement.tokens, true, context.standard_conforming_strings);
     let scope = Rc::new(Scope::new(&source, false));
@@ -265,22 +268,19 @@ fn view(statement: &Statement, context: &Context<'_>, cursor: &mut Cursor<'_>, i
     analysis.query(&view.query, &scope, 0);
     let facts = &analysis.facts;
     if !facts.unknown.is_empty() {
-        return Subject::Planned(Plan::Unknown(UnknownNames { names: facts.unknown.clone() }));
+        return planned(Plan::Unknown(UnknownNames { names: facts.unknown.clone() }));
     }
     if let Some(error) = &facts.error {
-        return Subject::Planned(Plan::Refuse(error.clone()));
+        return planned(Plan::Refuse(error.clone()));
     }
     let mut shards: Vec<ShardId> = facts.needs.iter().map(|(s, _)| *s).collect();
     shards.sort_unstable();
     shards.dedup();
     let sharded = analysis.sharded().next().is_some();
-    Subject::Planned(match shards.as_slice() {
+    planned(match shards.as_slice() {
         [] => everywhere(context.catalog.all_shards(), false, Effect::Write, true),
         [shard] if !sharded => everywhere(vec![*shard], false, Effect::Write, true),
-        _ => refuse(
-            "a view over tables that are not on the same shards",
-            "Make the smaller tables reference tables.",
-        ),
+        _ => refuse("a view over tables that are not on the same shards", "Make the smaller tables reference tables."),
     })
 }
 
@@ -296,7 +296,7 @@ fn index(statement: &Statement, context: &Context<'_>, cursor: &mut Cursor<'_>) 
         && context.catalog.shards.len() > 1
         && let Err(error) = checks::indexed(statement, &relation)
     {
-        return Subject::Planned(Plan::Refuse(error));
+        return planned(Plan::Refuse(error));
     }
     Subject::Relations { names: vec![name], if_exists: false }
 }
