@@ -48,9 +48,10 @@ pub fn plan(statement: &Statement, context: &Context<'_>) -> Plan {
     let one = (context.catalog.shards.len() <= 1).then_some(Catalog::HOME);
     let chosen = context.forced_shard.or(one);
     if !copy.client && chosen.is_none() {
-        return Plan::Refuse(Error::unsupported("COPY with a file or program of the server").hint(format!(
-            "Use STDIN or STDOUT (\\copy in psql). {CHOOSE}"
-        )));
+        return Plan::Refuse(
+            Error::unsupported("COPY with a file or program of the server")
+                .hint(format!("Use STDIN or STDOUT (\\copy in psql). {CHOOSE}")),
+        );
     }
     match &copy.what {
         What::Table(parts) => match chosen {
@@ -104,7 +105,8 @@ fn whole(copy: &Copy<'_>, target: Target, relation: Option<&Relation>, context: 
     let mut plan = RowsPlan::at(target, effect);
     plan.copy = copy.client.then_some(copy.direction);
     plan.opaque = !copy.client
-        || (copy.direction == CopyDirection::In && relation.is_some_and(|r| triggers::opaque(r, "INSERT", context).is_some()));
+        || (copy.direction == CopyDirection::In
+            && relation.is_some_and(|r| triggers::opaque(r, "INSERT", context).is_some()));
     plan.pins = plan.opaque.then_some(PinReason::Opaque);
     plan
 }

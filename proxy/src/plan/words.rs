@@ -28,9 +28,9 @@ use crate::config::RunsOn;
 use crate::error::Error;
 use crate::sql::Statement;
 use crate::sql::command::Command;
+use crate::sql::lexer;
 use crate::sql::lexer::Token;
 use crate::sql::lexer::TokenKind;
-use crate::sql::lexer;
 use std::sync::Arc;
 
 /// Plans a statement that cannot be parsed here.
@@ -41,8 +41,8 @@ pub fn plan(statement: &Statement, context: &Context<'_>) -> Plan {
     {
         return Plan::Refuse(Error::unsupported("several statements at once where one is expected"));
     }
-    if let Some(plan) = table_command(cursor, statement, context) {
-        return plan;
+    if let Some(select) = table_as_select(statement, context) {
+        return rows::plan(&select, context);
     }
     let seen = Seen::of(cursor, context);
     if let Some(shard) = context.forced_shard {
@@ -71,15 +71,15 @@ fn unread(seen: &Seen) -> Error {
     error.hint(format!("Write it in plainer SQL. {CHOOSE}"))
 }
 
-/// `TABLE name …` is `SELECT * FROM name …`; the literals are the same, so that the plan serves the client's text.
-fn table_command(cursor: Cursor<'_>, statement: &Statement, context: &Context<'_>) -> Option<Plan> {
-    let mut rest = cursor;
+/// `TABLE name …` is `SELECT * FROM name …`; the literals are the same, so that its plan serves the client's text.
+pub fn table_as_select(statement: &Statement, context: &Context<'_>) -> Option<Statement> {
+    let mut rest = Cursor::new(&statement.text, &statement.tokens);
     if statement.command != Command::Select || !rest.word("table") {
         return None;
     }
     let text = format!("SELECT * FROM {}", rest.rest());
     let select = Statement::new(Arc::from(text), context.standard_conforming_strings).ok()?;
-    select.tree().is_ok().then(|| rows::plan(&select, context))
+    select.tree().is_ok().then_some(select)
 }
 
 /// What a query reads, told from its tokens.
@@ -154,10 +154,10 @@ impl Seen {
         let called = here.symbol_at(length, "(");
         if let Some(word) = here.peek().filter(|t| t.kind == TokenKind::Word && length == 1) {
             self.key_word(&here);
-            if crate::sql::names::is_reserved(word.text(here.text)) && !called {
-                return 1;
-            }
-            if expected && matches!(parts.first().map(String::as_str), Some("only" | "lateral" | "rows")) {
+            let text = word.text(here.text);
+            let starts = FromClause::STARTS.iter().any(|start| text.eq_ignore_ascii_case(start));
+            let rows_from = expected && text.eq_ignore_ascii_case("rows") && here.word_at(1, "from");
+            if (crate::sql::names::is_reserved(text) || starts || rows_from) && !called {
                 return 1;
             }
         }
@@ -195,8 +195,10 @@ impl Seen {
         self.relations.push(relation.clone());
         if relation.kind == RelationKind::View {
             let definition = Arc::from(relation.definition.as_deref().unwrap_or(""));
-            let qualified = Context { search_path: &[], temporary: &[], forced_shard: None, param_types: &[], ..*context };
-            let inner = Statement::new(definition, true).map(|query| super::schema::reads::of_query(&query, &qualified));
+            let qualified =
+                Context { search_path: &[], temporary: &[], forced_shard: None, param_types: &[], ..*context };
+            let inner =
+                Statement::new(definition, true).map(|query| super::schema::reads::of_query(&query, &qualified));
             match inner {
                 Ok(inner) if inner.error.is_none() => self.relations.extend(inner.relations),
                 _ => self.foreign_placed = true,
@@ -369,25 +371,39 @@ struct FromClause {
 }
 
 impl FromClause {
+    const STARTS: [&str; 6] = ["from", "join", "into", "update", "using", "table"];
+
     fn step(&mut self, text: &str, token: &Token) {
-        const STARTS: [&str; 6] = ["from", "join", "into", "update", "using", "table"];
         const ENDS: [&str; 14] = [
-            "where", "group", "having", "window", "order", "limit", "offset", "fetch", "for", "union", "intersect",
-            "except", "returning", "set",
+            "where",
+            "group",
+            "having",
+            "window",
+            "order",
+            "limit",
+            "offset",
+            "fetch",
+            "for",
+            "union",
+            "intersect",
+            "except",
+            "returning",
+            "set",
         ];
         const ARGUMENTS: [&str; 5] = ["extract", "substring", "trim", "overlay", "position"];
         let word = if token.kind == TokenKind::Word { token.text(text).to_ascii_lowercase() } else { String::new() };
         if token.is_symbol(text, "(") {
             self.outside.push((self.list, self.argument));
             self.argument = ARGUMENTS.contains(&self.previous.as_str());
-            // a parenthesised join: its first item is a table still
+            // a parenthesised join: its first item is a table still; USING (columns) has none
+            self.expects_table &= self.previous != "using";
             self.list = self.expects_table;
         } else if token.is_symbol(text, ")") {
             (self.list, self.argument) = self.outside.pop().unwrap_or_default();
             self.expects_table = false;
         } else if token.is_symbol(text, ",") {
             self.expects_table = self.list;
-        } else if STARTS.contains(&word.as_str()) {
+        } else if Self::STARTS.contains(&word.as_str()) {
             let clause = match word.as_str() {
                 "from" => !self.argument && self.previous != "distinct",
                 "update" => !matches!(self.previous.as_str(), "for" | "key" | "do"),

@@ -135,8 +135,28 @@ fn checked(job: &Job<'_>, relation: &Relation, action: Cursor<'_>) -> Result<(),
         return detach(job, relation);
     }
     const HARMLESS: [&str; 22] = [
-        "set", "reset", "owner", "enable", "disable", "force", "no", "validate", "cluster", "replica", "depends",
-        "restart", "increment", "minvalue", "maxvalue", "start", "cache", "cycle", "owned", "as", "options", "not",
+        "set",
+        "reset",
+        "owner",
+        "enable",
+        "disable",
+        "force",
+        "no",
+        "validate",
+        "cluster",
+        "replica",
+        "depends",
+        "restart",
+        "increment",
+        "minvalue",
+        "maxvalue",
+        "start",
+        "cache",
+        "cycle",
+        "owned",
+        "as",
+        "options",
+        "not",
     ];
     let known = HARMLESS.iter().any(|word| action.word_at(0, word)) || action.is_done();
     if known || action.word_at(0, "of") || matches!(relation.placement, Placement::Single(_)) {
@@ -213,8 +233,9 @@ fn add(job: &Job<'_>, relation: &Relation, mut rest: Cursor<'_>) -> Result<(), S
         return Ok(());
     }
     let Some(place) = Place::of(relation) else { return Err(job.unread()) };
-    let is_constraint = ["constraint", "check", "unique", "primary", "foreign", "not"].iter().any(|w| rest.word_at(0, w))
-        || (rest.word_at(0, "exclude") && (rest.word_at(1, "using") || rest.symbol_at(1, "(")));
+    let is_constraint =
+        ["constraint", "check", "unique", "primary", "foreign", "not"].iter().any(|w| rest.word_at(0, w))
+            || (rest.word_at(0, "exclude") && (rest.word_at(1, "using") || rest.symbol_at(1, "(")));
     if is_constraint {
         let constraint = column::table_constraint(rest).ok_or_else(|| job.unread())?;
         let own = [constraint.clone()];
@@ -313,7 +334,11 @@ fn attach(job: &Job<'_>, relation: &Relation, mut rest: Cursor<'_>, is_child: bo
         Named::Relation(other) => other,
         Named::Unknown(name) => {
             // ALTER INDEX … ATTACH PARTITION index
-            return if place::index_table(&parts, job.context).is_some() { Ok(()) } else { Err(Stop::Unknown(vec![name])) };
+            return if place::index_table(&parts, job.context).is_some() {
+                Ok(())
+            } else {
+                Err(Stop::Unknown(vec![name]))
+            };
         }
         Named::Temporary | Named::System => return Err(job.unread()),
     };

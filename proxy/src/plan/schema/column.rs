@@ -178,8 +178,22 @@ fn unknown_collation(parts: Vec<String>) -> Option<String> {
 /// Steps over a type: all up to the first word of a constraint.
 pub fn type_of(item: &mut Cursor<'_>) -> (String, Option<KeyType>) {
     const ENDS: [&str; 16] = [
-        "constraint", "not", "null", "check", "default", "generated", "unique", "primary", "references", "collate",
-        "deferrable", "initially", "storage", "compression", "options", "using",
+        "constraint",
+        "not",
+        "null",
+        "check",
+        "default",
+        "generated",
+        "unique",
+        "primary",
+        "references",
+        "collate",
+        "deferrable",
+        "initially",
+        "storage",
+        "compression",
+        "options",
+        "using",
     ];
     let is_end = |index: usize| {
         let with = item.word_at(index, "with") && !item.word_at(index + 1, "time");
@@ -241,7 +255,8 @@ fn references(rest: &mut Cursor<'_>) -> Option<ForeignKey> {
     if rest.word("match") {
         rest.skip(1);
     }
-    let mut key = ForeignKey { columns: Vec::new(), table, referenced, sets: Vec::new(), sets_all: false, cascades: false };
+    let mut key =
+        ForeignKey { columns: Vec::new(), table, referenced, sets: Vec::new(), sets_all: false, cascades: false };
     loop {
         let update = if rest.words(&["on", "update"]) {
             true

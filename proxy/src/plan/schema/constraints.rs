@@ -20,9 +20,14 @@ use crate::plan::names::Named;
 pub enum Constraint {
     /// It looks at one row, or at an index that has been checked.
     Local,
-    Unique { columns: Vec<String>, primary: bool },
+    Unique {
+        columns: Vec<String>,
+        primary: bool,
+    },
     /// EXCLUDE: the columns that are compared by `=`.
-    Exclude { equal: Vec<String> },
+    Exclude {
+        equal: Vec<String>,
+    },
     Foreign(ForeignKey),
 }
 
@@ -153,12 +158,19 @@ fn foreign_key(job: &Job<'_>, table: &Table<'_>, foreign: &ForeignKey) -> Result
                 return Err(apart(table, &name, "They are sharded by different shard maps.").into());
             }
             let referenced = referenced(table, foreign, target.as_deref(), itself)?;
-            let paired = key.iter().zip(their_key).all(|(mine, theirs)| {
-                foreign.columns.iter().zip(&referenced).any(|(a, b)| a == mine && b == theirs)
-            });
+            let paired = key
+                .iter()
+                .zip(their_key)
+                .all(|(mine, theirs)| foreign.columns.iter().zip(&referenced).any(|(a, b)| a == mine && b == theirs));
             if !paired {
-                let detail = format!("A row and the one that it refers to can be on different shards unless ({}) refers to ({}).", key.join(", "), their_key.join(", "));
-                return Err(apart(table, &name, detail).hint("Put the shard key columns into the foreign key on both sides.").into());
+                let detail = format!(
+                    "A row and the one that it refers to can be on different shards unless ({}) refers to ({}).",
+                    key.join(", "),
+                    their_key.join(", ")
+                );
+                return Err(apart(table, &name, detail)
+                    .hint("Put the shard key columns into the foreign key on both sides.")
+                    .into());
             }
             sets_no_key(table, foreign, key)
         }
@@ -190,12 +202,13 @@ fn sets_no_key(table: &Table<'_>, foreign: &ForeignKey, key: &[String]) -> Resul
     };
     match key.iter().find(sets) {
         None => Ok(()),
-        Some(column) => {
-            Err(Error::unsupported(format!("a foreign key of table {} whose action sets shard key column {column}", table.name))
-                .detail("The row would belong to another shard.")
-                .hint("Use NO ACTION, RESTRICT or ON DELETE CASCADE, or name other columns in SET NULL (…).")
-                .into())
-        }
+        Some(column) => Err(Error::unsupported(format!(
+            "a foreign key of table {} whose action sets shard key column {column}",
+            table.name
+        ))
+        .detail("The row would belong to another shard.")
+        .hint("Use NO ACTION, RESTRICT or ON DELETE CASCADE, or name other columns in SET NULL (…).")
+        .into()),
     }
 }
 
@@ -217,17 +230,23 @@ fn referenced(
         return Ok(columns);
     }
     // which of its unique keys is the primary one is not known; if only one fits there is no doubt
-    let keys: Vec<Vec<String>> = target.into_iter().flat_map(|relation| {
-        let names = |key: &Vec<usize>| {
-            key.iter().map(|column| Some(relation.columns.get(*column)?.name.clone())).collect::<Option<Vec<_>>>()
-        };
-        relation.unique.iter().filter_map(names).collect::<Vec<_>>()
-    }).collect();
+    let keys: Vec<Vec<String>> = target
+        .into_iter()
+        .flat_map(|relation| {
+            let names = |key: &Vec<usize>| {
+                key.iter().map(|column| Some(relation.columns.get(*column)?.name.clone())).collect::<Option<Vec<_>>>()
+            };
+            relation.unique.iter().filter_map(names).collect::<Vec<_>>()
+        })
+        .collect();
     let mut fitting = keys.into_iter().filter(|key| key.len() == foreign.columns.len());
     match (fitting.next(), fitting.next()) {
         (Some(key), None) => Ok(key),
-        _ => Err(Error::unsupported(format!("a foreign key of table {} that does not name the columns it refers to", table.name))
-            .hint("Write REFERENCES table (columns).")
-            .into()),
+        _ => Err(Error::unsupported(format!(
+            "a foreign key of table {} that does not name the columns it refers to",
+            table.name
+        ))
+        .hint("Write REFERENCES table (columns).")
+        .into()),
     }
 }

@@ -22,6 +22,7 @@ use crate::catalog::Catalog;
 use crate::catalog::ListedTable;
 use crate::catalog::Placement;
 use crate::catalog::QualifiedName;
+use crate::catalog::Relation;
 use crate::catalog::Unlisted;
 use crate::error::Error;
 use crate::plan::Context;
@@ -260,7 +261,7 @@ fn sequence(job: &Job<'_>, head: &Head<'_>, rest: Cursor<'_>) -> Decided {
         Some(table) => match place::spot(&table, job.context)? {
             Spot::At(place) => place,
             Spot::Unknown(name) => return Err(Stop::Unknown(vec![name])),
-            Spot::Temporary(_) | Spot::System => place::home(),
+            Spot::Temporary | Spot::System => place::home(),
         },
         None => match serial_table(&name, job.context) {
             Some(table) => place::of_relation(table, job.context)?,

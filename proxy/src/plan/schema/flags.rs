@@ -42,9 +42,7 @@ fn is_outside(verb: &str, mut rest: Cursor<'_>) -> bool {
                 || rest.word("tablespace")
                 || (rest.word("subscription") && !rest.tokens.is_empty())
         }
-        "alter" if rest.word("table") => {
-            rest.ends_with(&["concurrently"]) && rest.has("detach")
-        }
+        "alter" if rest.word("table") => rest.ends_with(&["concurrently"]) && rest.has("detach"),
         "alter" if rest.word("database") => rest.has("tablespace"),
         "alter" => rest.word("system"),
         _ => {
@@ -59,7 +57,15 @@ fn is_outside(verb: &str, mut rest: Cursor<'_>) -> bool {
 /// What the catalog holds may be different afterwards; roles and settings are not in it.
 fn changes_schema(verb: &str, mut rest: Cursor<'_>) -> bool {
     const APART: [&str; 10] = [
-        "role", "user", "group", "database", "system", "tablespace", "default", "publication", "subscription",
+        "role",
+        "user",
+        "group",
+        "database",
+        "system",
+        "tablespace",
+        "default",
+        "publication",
+        "subscription",
         "event",
     ];
     if rest.word_at(0, "owned") && verb == "drop" {

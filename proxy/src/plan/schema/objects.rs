@@ -145,11 +145,12 @@ fn drop_schema(job: &Job<'_>, mut rest: Cursor<'_>) -> Decided {
     let cascade = rest.ends_with(&["cascade"]) && rest.tokens.len() > 1;
     let names = place::name_list(&without_behavior(rest), |_| {}).ok_or_else(|| job.unread())?;
     let schemas: Vec<&String> = names.iter().filter_map(|parts| parts.last()).collect();
-    let mut inside = job.context.catalog.relations.values().filter(|relation| schemas.contains(&&relation.name.schema));
-    let single = inside.find_map(|relation| match relation.placement {
+    let inside = job.context.catalog.relations.values().filter(|relation| schemas.contains(&&relation.name.schema));
+    let singles = inside.filter_map(|relation| match relation.placement {
         Placement::Single(shard) => Some(shard),
         _ => None,
     });
+    let single = singles.min();
     Ok(Decision::Everywhere(match single {
         Some(shard) if !cascade => place::at(shard),
         _ => OnShards::All,

@@ -22,7 +22,7 @@ pub enum Spot {
     /// It exists on these shards.
     At(OnShards),
     /// A temporary table, on the session's home connection.
-    Temporary(String),
+    Temporary,
     /// pg_catalog and information_schema: on every shard.
     System,
     Unknown(QualifiedName),
@@ -97,7 +97,7 @@ fn spot_with(
 ) -> Result<Spot, Stop> {
     Ok(match names::relation(context, parts) {
         Named::Relation(relation) => Spot::At(of(&relation, context)?),
-        Named::Temporary => Spot::Temporary(parts.last().cloned().unwrap_or_default()),
+        Named::Temporary => Spot::Temporary,
         Named::System => Spot::System,
         Named::Unknown(name) => match index_table(parts, context) {
             Some(table) => Spot::At(of(&table, context)?),
@@ -152,7 +152,7 @@ pub fn together(all: &[Vec<String>], usage: Use, context: &Context<'_>) -> Resul
         match spot {
             Spot::At(place) if places.contains(&place) => {}
             Spot::At(place) => places.push(place),
-            Spot::Temporary(_) => temporary = true,
+            Spot::Temporary => temporary = true,
             Spot::System => system = true,
             Spot::Unknown(name) => unknown.push(name),
         }
@@ -192,8 +192,11 @@ fn apart() -> Error {
         .hint("Write one statement for each of them.")
 }
 
-/// A comma-separated list of names, each with what `skip` allows around it.
+/// A comma-separated list of names, each with what `tail` steps over behind it; at least one.
 pub fn name_list(cursor: &Cursor<'_>, tail: fn(&mut Cursor<'_>)) -> Option<Vec<Vec<String>>> {
+    if cursor.is_done() {
+        return None;
+    }
     cursor
         .items()
         .into_iter()

@@ -48,6 +48,9 @@ pub fn inner(query: &Cursor<'_>, context: &Context<'_>) -> Result<Statement, Sto
 
 /// What a query reads.
 pub fn of_query(query: &Statement, context: &Context<'_>) -> Reads {
+    if let Some(select) = words::table_as_select(query, context) {
+        return of_query(&select, context);
+    }
     let Ok(Tree::Query(tree)) = query.tree() else {
         return words::reads(&query.text, &query.tokens, context);
     };

@@ -157,11 +157,7 @@ fn known(job: &Job<'_>, parts: &[String]) -> Result<Arc<Relation>, Stop> {
 }
 
 /// Its columns, those of parents and LIKE first; `None` if they are not known.
-fn all_columns(
-    job: &Job<'_>,
-    table: &NewTable,
-    parents: &[Arc<Relation>],
-) -> Result<Option<Vec<ColumnSpec>>, Stop> {
+fn all_columns(job: &Job<'_>, table: &NewTable, parents: &[Arc<Relation>]) -> Result<Option<Vec<ColumnSpec>>, Stop> {
     let Some(elements) = &table.elements else { return Ok(None) };
     let mut columns: Vec<ColumnSpec> = parents.iter().flat_map(|parent| column::of_relation(parent)).collect();
     let mut own = Vec::new();
@@ -227,12 +223,7 @@ fn unlisted(job: &Job<'_>, name: &QualifiedName) -> Result<Place, Stop> {
 }
 
 /// What LIKE copies must be where the table is made, and its unique indexes must hold there.
-fn check_sources(
-    job: &Job<'_>,
-    name: &QualifiedName,
-    table: &NewTable,
-    place: &Place,
-) -> Result<(), Stop> {
+fn check_sources(job: &Job<'_>, name: &QualifiedName, table: &NewTable, place: &Place) -> Result<(), Stop> {
     for like in table.elements.iter().flat_map(|elements| &elements.likes) {
         let source = known(job, &like.table)?;
         let there = place::of_relation(&source, job.context)?;
@@ -277,9 +268,12 @@ fn check_key(
     }
     for (column, expected) in key.iter().zip(&map.key) {
         let Some(found) = columns.iter().find(|c| c.name == *column) else {
-            return Err(Error::new(INVALID_TABLE, format!("table {name} has no column {column}, which is its shard key"))
-                .hint("Add the column, or correct the table's key in the configuration.")
-                .into());
+            return Err(Error::new(
+                INVALID_TABLE,
+                format!("table {name} has no column {column}, which is its shard key"),
+            )
+            .hint("Add the column, or correct the table's key in the configuration.")
+            .into());
         };
         if !found.key_type.is_some_and(|found| fits(*expected, found)) {
             let message = format!(
@@ -353,7 +347,7 @@ fn chosen(target: &Target, place: Option<ShardId>) -> Result<ShardId, Stop> {
         (Some(None), place) => Ok(place.unwrap_or(Catalog::HOME)),
         (Some(Some(shard)), None) => Ok(shard),
         (Some(Some(shard)), Some(place)) if shard == place => Ok(shard),
-        _ => Err(Error::unsupported("a table made of a query over tables that are not on its shard")
+        _ => Err(Error::unsupported("a table made of a query that does not run whole on its shard")
             .hint("Create the table first, then fill it with INSERT.")
             .into()),
     }
