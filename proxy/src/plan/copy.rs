@@ -16,6 +16,7 @@ use super::Target;
 use super::UnknownNames;
 use super::names;
 use super::names::Named;
+use super::rows;
 use super::rows::CHOOSE;
 use super::schema::cursor::Cursor;
 use super::schema::triggers;
@@ -24,6 +25,7 @@ use crate::catalog::Placement;
 use crate::catalog::Relation;
 use crate::error::Error;
 use crate::sql::Statement;
+use crate::sql::command::Command;
 use crate::sql::lexer::TokenKind;
 use std::sync::Arc;
 
@@ -170,12 +172,15 @@ fn query(copy: &Copy<'_>, query: &Cursor<'_>, statement: &Statement, context: &C
     let Ok(inner) = Statement::new(Arc::from(query.rest()), context.standard_conforming_strings) else {
         return Plan::AskFirst(Error::unsupported("this form of COPY cannot be read here"));
     };
-    let plan = match super::plan(&inner, context) {
+    let no_query = || Plan::AskFirst(Error::unsupported("COPY of what is no query"));
+    if !matches!(inner.command, Command::Select | Command::Insert | Command::Update | Command::Delete | Command::Merge)
+    {
+        return no_query();
+    }
+    let plan = match rows::plan(&inner, context) {
         Plan::Rows(plan) => plan,
         other @ (Plan::Refuse(_) | Plan::AskFirst(_) | Plan::Unknown(_)) => return other,
-        Plan::Session | Plan::Everywhere(_) | Plan::Explain(_) => {
-            return Plan::AskFirst(Error::unsupported("COPY of what is no query"));
-        }
+        Plan::Session | Plan::Everywhere(_) | Plan::Explain(_) => return no_query(),
     };
     let start = query.range().map_or(0, |range| range.start);
     let before = statement.tokens.iter().filter(|token| token.is_literal() && token.range().start < start).count();

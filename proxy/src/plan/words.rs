@@ -89,6 +89,7 @@ pub fn reads(text: &str, tokens: &[Token], context: &Context<'_>) -> Reads {
     Reads {
         relations: seen.relations,
         unknown: seen.unknown,
+        needs: Vec::new(),
         temporary: seen.temporary,
         system: seen.system,
         columns: None,
@@ -337,21 +338,25 @@ fn chain(here: &Cursor<'_>) -> Option<(Vec<String>, usize)> {
     Some((parts, length))
 }
 
-/// Every name that is followed by `AS [NOT MATERIALIZED] (`, with or without column names.
+/// Every name that is followed by `[(columns)] AS [[NOT] MATERIALIZED] (`. One pass, since the text may be of any size.
 fn cte_names(cursor: &Cursor<'_>) -> Vec<String> {
     let mut found = Vec::new();
-    for index in 0..cursor.tokens.len() {
-        let mut here = cursor.part(index, cursor.tokens.len());
-        let Some(name) = here.name() else { continue };
-        if here.symbol_at(0, "(") && here.parens().is_none() {
-            continue;
-        }
-        if here.word("as") {
-            here.word("not");
-            here.word("materialized");
-            if here.symbol_at(0, "(") {
-                found.push(name);
-            }
+    let mut open = Vec::new();
+    // of the parenthesis that was closed last: the places of both
+    let mut closed = None;
+    for (index, token) in cursor.tokens.iter().enumerate() {
+        if token.is_symbol(cursor.text, "(") {
+            open.push(index);
+        } else if token.is_symbol(cursor.text, ")") {
+            closed = open.pop().map(|opened| (opened, index));
+        } else if token.is_word(cursor.text, "as") {
+            let mut body = cursor.part(index + 1, cursor.tokens.len());
+            body.word("not");
+            body.word("materialized");
+            let columns = closed.filter(|(_, end)| end + 1 == index);
+            let name = columns.map_or(index, |(start, _)| start).checked_sub(1);
+            let name = name.and_then(|at| cursor.part(at, at + 1).name());
+            found.extend(name.filter(|_| body.symbol_at(0, "(")));
         }
     }
     found

@@ -68,7 +68,7 @@ fn relation(job: &Job<'_>, mut rest: Cursor<'_>, sequence: bool) -> Decided {
     };
     rest.symbol("*");
     let usage = if if_exists { Use::Drop { if_exists } } else { Use::Change };
-    let place = decided(job, &[name.clone()], usage)?;
+    let place = decided(job, std::slice::from_ref(&name), usage)?;
     let Named::Relation(relation) = names::relation(job.context, &name) else { return Ok(place) };
     place::of_relation(&relation, job.context)?;
     if sequence && let Some(owner) = create::owner(rest) {

@@ -61,10 +61,7 @@ fn like(at: usize, mut item: Cursor<'_>) -> Option<Like> {
     let table = item.qualified()?;
     let mut indexes = false;
     while !item.is_done() {
-        let including = match item.one_of(&["including", "excluding"])? {
-            "including" => true,
-            _ => false,
-        };
+        let including = item.one_of(&["including", "excluding"])? == "including";
         if item.word_at(0, "all") || item.word_at(0, "indexes") {
             indexes = including;
         }

@@ -65,7 +65,6 @@ impl<'a> Head<'a> {
 
 /// A view or a table made of a query: `name … AS query`.
 pub struct Queried<'a> {
-    pub if_not_exists: bool,
     pub name: Vec<String>,
     /// Names for its columns, where they are given.
     pub columns: Option<Vec<String>>,
@@ -78,7 +77,7 @@ impl<'a> Queried<'a> {
     /// From behind TABLE, VIEW or MATERIALIZED VIEW. `None` if there is no query.
     pub fn read(rest: Cursor<'a>) -> Option<Queried<'a>> {
         let mut rest = rest;
-        let if_not_exists = rest.words(&["if", "not", "exists"]);
+        rest.words(&["if", "not", "exists"]);
         let name = rest.qualified()?;
         let columns = rest.name_list();
         let start = rest.find("as")?;
@@ -94,7 +93,7 @@ impl<'a> Queried<'a> {
         ];
         let tail = tails.into_iter().find(|tail| rest.ends_with(tail)).unwrap_or_default();
         let query = rest.part(0, rest.tokens.len() - tail.len());
-        (!query.is_done()).then_some(Queried { if_not_exists, name, columns, query, options })
+        (!query.is_done()).then_some(Queried { name, columns, query, options })
     }
 }
 

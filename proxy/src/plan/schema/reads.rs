@@ -26,6 +26,8 @@ use std::sync::Arc;
 pub struct Reads {
     pub relations: Vec<Arc<Relation>>,
     pub unknown: Vec<QualifiedName>,
+    /// Shards of sequences and of single tables.
+    pub needs: Vec<ShardId>,
     pub temporary: bool,
     pub system: bool,
     /// The names of its columns, where they are known.
@@ -66,6 +68,7 @@ pub fn of_query(query: &Statement, context: &Context<'_>) -> Reads {
     Reads {
         relations: facts.relations,
         unknown: facts.unknown,
+        needs: facts.needs.into_iter().map(|(shard, _)| shard).collect(),
         temporary: facts.temporary,
         system: facts.system,
         columns,
@@ -98,26 +101,23 @@ pub fn view_place(reads: &Reads, context: &Context<'_>) -> Result<OnShards, Stop
         return Err(Stop::Refuse(error.clone()));
     }
     let mut sharded = None;
-    let mut single: Option<(ShardId, &QualifiedName)> = None;
+    let mut singles = reads.needs.clone();
     for relation in tables(reads) {
         match &relation.placement {
             Placement::Sharded { .. } => sharded = Some(&relation.name),
             Placement::Reference | Placement::System | Placement::Derived => {}
-            Placement::Single(shard) => match single {
-                Some((other, name)) if other != *shard => {
-                    return Err(view_apart(name, &relation.name).into());
-                }
-                _ => single = Some((*shard, &relation.name)),
-            },
+            Placement::Single(shard) => singles.push(*shard),
             Placement::Ambiguous(_) | Placement::Refused(_) => {
                 place::of_relation(relation, context)?;
             }
         }
     }
-    match (sharded, single) {
-        (Some(sharded), Some((_, single))) => Err(view_apart(sharded, single).into()),
-        (None, Some((shard, _))) => Ok(place::at(shard)),
-        (_, None) => Ok(OnShards::All),
+    singles.sort_unstable();
+    singles.dedup();
+    match (sharded, singles.as_slice()) {
+        (_, []) => Ok(OnShards::All),
+        (None, [shard]) => Ok(place::at(*shard)),
+        _ => Err(apart(reads).into()),
     }
 }
 
@@ -126,9 +126,11 @@ fn tables(reads: &Reads) -> impl Iterator<Item = &Relation> {
     reads.relations.iter().map(Arc::as_ref).filter(|relation| relation.kind != RelationKind::View)
 }
 
-fn view_apart(one: &QualifiedName, other: &QualifiedName) -> Error {
-    Error::unsupported(format!("a view over {one} and {other}, which are not on the same shards"))
-        .hint("Make the smaller one a reference table.")
+fn apart(reads: &Reads) -> Error {
+    let names: Vec<String> = tables(reads).map(|relation| relation.name.to_string()).collect();
+    Error::unsupported("a view over tables that are not on the same shards")
+        .detail(format!("It reads {}.", names.join(", ")))
+        .hint("Make those that are on one shard reference tables.")
 }
 
 /// The one shard where a query can run whole, whatever the values: the home shard if any would do.

@@ -45,7 +45,6 @@ const INVALID_TABLE: SqlState = SqlState::new(b"42P16");
 
 /// What CREATE TABLE says of a table that is not made of a query.
 struct NewTable {
-    if_not_exists: bool,
     name: Vec<String>,
     /// `None`: of a type, whose columns nobody knows here.
     elements: Option<Elements>,
@@ -57,10 +56,9 @@ struct NewTable {
 
 fn read(rest: Cursor<'_>) -> Option<NewTable> {
     let mut rest = rest;
-    let if_not_exists = rest.words(&["if", "not", "exists"]);
+    rest.words(&["if", "not", "exists"]);
     let name = rest.qualified()?;
     let mut table = NewTable {
-        if_not_exists,
         name,
         elements: Some(Elements::default()),
         inherits: Vec::new(),

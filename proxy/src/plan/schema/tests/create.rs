@@ -214,6 +214,7 @@ fn views_are_where_their_tables_are() {
         ("CREATE VIEW v AS SELECT * FROM orders WHERE id IN (SELECT id FROM settings)", "refuse: a view over"),
         ("CREATE VIEW v AS SELECT * FROM logs, settings", "refuse: a view over"),
         ("CREATE VIEW v AS SELECT 1 AS a", "all schema"),
+        ("CREATE VIEW v AS SELECT nextval('free_seq')", "s0 schema"),
         ("CREATE RECURSIVE VIEW v (n) AS VALUES (1) UNION ALL SELECT n + 1 FROM v WHERE n < 5", "all schema"),
         ("CREATE VIEW v AS SELECT * FROM nobody", "unknown public.nobody"),
         ("CREATE OR REPLACE VIEW v_orders AS SELECT * FROM logs", "refuse: replacing"),

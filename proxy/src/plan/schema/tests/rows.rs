@@ -38,6 +38,7 @@ fn queries_are_copied_where_they_run() {
         ("COPY (INSERT INTO logs VALUES (1) RETURNING id) TO STDOUT", "rows s1 write copy out"),
         ("COPY (SELECT * FROM nobody) TO STDOUT", "unknown public.nobody"),
         ("COPY (SELECT * FROM logs) FROM STDIN", "ask: COPY"),
+        ("COPY (COPY (SELECT 1) TO STDOUT) TO STDOUT", "ask: no query"),
     ]);
     let Plan::Rows(plan) = planned("COPY (SELECT * FROM orders WHERE tenant_id = 5) TO STDOUT", &catalog(), None)
     else {
@@ -79,6 +80,10 @@ fn words_decide_only_what_is_certain() {
         ("SELECT xmlelement(name a) FROM nobody", "unknown public.nobody"),
         ("SELECT xmlelement(name a) FROM settings, nobody", "unknown public.nobody"),
         ("SELECT xmlelement(name a) FROM logs, nobody", "ask: cannot be analysed"),
+        (
+            "WITH d (x) AS MATERIALIZED (SELECT 1), c(y) AS (SELECT 1) SELECT xmlelement(name a) FROM c, d",
+            "rows home read",
+        ),
         ("WITH c AS (SELECT 1) SELECT xmlelement(name a) FROM c", "rows home read"),
         ("SELECT xmlelement(name a), extract(day FROM nothing) FROM countries", "rows any read"),
         ("SELECT xmlelement(name a) FROM scratch", "rows home read"),
@@ -96,4 +101,36 @@ fn words_decide_only_what_is_certain() {
     ]);
     expect_on(&catalog(), Some(2), &[("SELECT xmlelement(name a) FROM orders", "rows s2 read")]);
     expect_on(&one_shard(), None, &[("SELECT xmlelement(name a) FROM orders", "rows s0 read")]);
+}
+
+mod any {
+    use super::catalog;
+    use super::one_shard;
+    use super::planned;
+    use proptest::collection::vec;
+    use proptest::prelude::Strategy;
+    use proptest::proptest;
+    use proptest::sample::select;
+
+    const WORDS: &str = "CREATE ALTER DROP TABLE INDEX VIEW MATERIALIZED SEQUENCE SCHEMA TEMP UNIQUE IF NOT EXISTS ONLY \
+        AS SELECT FROM JOIN USING WITH TABLE COPY TO STDIN STDOUT ( ) ( ) ( ) , , . * orders logs countries scratch \
+        nobody tenant_id id bigint PRIMARY KEY FOREIGN REFERENCES ON DELETE SET NULL ADD COLUMN CONSTRAINT RENAME \
+        PARTITION OF ATTACH INHERITS LIKE INCLUDING ALL DEFAULT now 5 'x' \"q\" U&\"a\" ; TRUNCATE CASCADE GRANT COMMENT \
+        IS VACUUM ANALYZE REINDEX CLUSTER REFRESH LOCK IN MODE EXECUTE OWNED BY EXCLUDE = CONCURRENTLY [ ] :: UPDATE FOR";
+
+    fn text() -> impl Strategy<Value = String> {
+        vec(select(WORDS.split_whitespace().collect::<Vec<_>>()), 0..24).prop_map(|words| words.join(" "))
+    }
+
+    proptest! {
+        #[test]
+        fn planning_never_panics(start in select(vec!["", "CREATE", "ALTER TABLE orders", "COPY", "TABLE", "DROP", "SELECT"]), text in text()) {
+            let text = format!("{start} {text}");
+            if crate::sql::Statement::new(text.as_str().into(), true).is_ok() {
+                let _ = planned(&text, &catalog(), None);
+                let _ = planned(&text, &one_shard(), None);
+                let _ = planned(&text, &catalog(), Some(1));
+            }
+        }
+    }
 }
