@@ -69,7 +69,11 @@ fn relation(job: &Job<'_>, mut rest: Cursor<'_>, sequence: bool) -> Decided {
     rest.symbol("*");
     let usage = if if_exists { Use::Drop { if_exists } } else { Use::Change };
     let place = decided(job, std::slice::from_ref(&name), usage)?;
-    let Named::Relation(relation) = names::relation(job.context, &name) else { return Ok(place) };
+    let relation = match names::relation(job.context, &name) {
+        Named::Relation(relation) => relation,
+        Named::Temporary => return temporary(job, place, &name, rest),
+        Named::System | Named::Unknown(_) => return Ok(place),
+    };
     place::of_relation(&relation, job.context)?;
     if sequence && let Some(owner) = create::owner(rest) {
         owned(job, &relation, &owner)?;
@@ -78,6 +82,16 @@ fn relation(job: &Job<'_>, mut rest: Cursor<'_>, sequence: bool) -> Decided {
         checked(job, &relation, action)?;
     }
     Ok(place)
+}
+
+/// A temporary table may get another name, by which the session must know it.
+fn temporary(job: &Job<'_>, place: Decision, old: &[String], mut rest: Cursor<'_>) -> Decided {
+    if !rest.words(&["rename", "to"]) {
+        return Ok(place);
+    }
+    let new = rest.name().ok_or_else(|| job.unread())?;
+    create::hides_no_table(job, old, "renaming a temporary table")?;
+    Ok(create::rows_decision(super::temporary(job, &new)))
 }
 
 /// A sequence is where the table is that owns it.
@@ -348,7 +362,7 @@ fn attach(job: &Job<'_>, relation: &Relation, mut rest: Cursor<'_>, is_child: bo
     }
     let (parent, child) = if is_child { (&other.name, &relation.name) } else { (&relation.name, &other.name) };
     Err(Error::unsupported(format!("table {child} below {parent}, which is not on the same shards by the same key"))
-        .hint("Create it with PARTITION OF or INHERITS, so that it is where its parent is.")
+        .hint("Create it with PARTITION OF or INHERITS, or list it as its parent is.")
         .into())
 }
 

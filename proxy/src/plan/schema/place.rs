@@ -48,7 +48,7 @@ pub fn of_relation(relation: &Relation, context: &Context<'_>) -> Result<OnShard
         Placement::Derived => return reads::of_view(relation, context),
         Placement::Refused(why) => {
             return Err(Error::unsupported(format!("table {} {why}", relation.name))
-                .hint("Correct the configuration, and see the log for all such tables.")
+                .hint("Correct the configuration, or use DROP … IF EXISTS, which goes to all shards.")
                 .into());
         }
         // it has no rows to mistake: made free on all shards, before its owner is told
@@ -77,8 +77,15 @@ fn ambiguous(relation: &Relation, context: &Context<'_>, shards: &[ShardId]) -> 
 fn of_dropped(relation: &Relation, context: &Context<'_>) -> Result<OnShards, Stop> {
     match &relation.placement {
         Placement::Ambiguous(shards) => Ok(covering(shards, context)),
-        Placement::Refused(_) => Ok(OnShards::All),
         _ => of_relation(relation, context),
+    }
+}
+
+/// With IF EXISTS it does not matter which shards have it.
+fn of_dropped_anywhere(relation: &Relation, context: &Context<'_>) -> Result<OnShards, Stop> {
+    match &relation.placement {
+        Placement::Refused(_) => Ok(OnShards::All),
+        _ => of_dropped(relation, context),
     }
 }
 
@@ -146,7 +153,8 @@ pub fn together(all: &[Vec<String>], usage: Use, context: &Context<'_>) -> Resul
     let (mut unknown, mut temporary, mut system) = (Vec::new(), false, false);
     for parts in all {
         let spot = match usage {
-            Use::Drop { .. } => spot_with(parts, context, of_dropped)?,
+            Use::Drop { if_exists: true } => spot_with(parts, context, of_dropped_anywhere)?,
+            Use::Drop { if_exists: false } => spot_with(parts, context, of_dropped)?,
             Use::Change | Use::Maintain => spot(parts, context)?,
         };
         match spot {

@@ -16,6 +16,7 @@ fn tables_are_altered_where_they_are() {
         ("ALTER TABLE orders ALTER COLUMN note SET DEFAULT now(), ALTER note SET NOT NULL", "all schema"),
         ("ALTER TABLE orders RENAME CONSTRAINT a TO b", "all schema"),
         ("ALTER TABLE scratch ADD COLUMN x int", "rows home write"),
+        ("ALTER TABLE scratch RENAME TO orders", "rows home write pin TemporaryTable temporary orders"),
         ("ALTER TABLE nobody ADD COLUMN x int", "unknown public.nobody"),
         ("ALTER TABLE IF EXISTS nobody ADD COLUMN x int", "all schema"),
         ("ALTER TABLE orders FROBNICATE x", "ask: ALTER TABLE"),
