@@ -222,7 +222,7 @@ impl Session {
         let portal = match &prepared.planned.plan {
             Plan::Rows(rows) => {
                 let planned = Arc::clone(&prepared.planned);
-                match self.place(rows, &prepared, &params)? {
+                match self.place(rows, &prepared.text, &params)? {
                     Route::Several(shards) => self.bind_scatter(&bind, rows, &prepared, shards, &params)?,
                     Route::One(shard) => {
                         self.before_whole(rows, shard)?;
@@ -232,7 +232,7 @@ impl Session {
                     _ => return Err(Error::internal("a route was not resolved").into()),
                 }
             }
-            Plan::Explain(explain) => match self.place(&explain.inner, &prepared, &params)? {
+            Plan::Explain(explain) => match self.place(&explain.inner, prepared.text.get(explain.body..).unwrap_or_default(), &params)? {
                 Route::One(shard) => {
                     let planned = Arc::clone(&prepared.planned);
                     self.bind_remote(shard, &planned, bind.portal, bind.tail, Owed::Bind).await?;
@@ -259,11 +259,11 @@ impl Session {
         Ok(())
     }
 
-    fn place(&mut self, rows: &RowsPlan, prepared: &Prepared, params: &[Param<'_>]) -> Outcome<Route> {
-        self.scan_text(&prepared.text)?;
+    fn place(&mut self, rows: &RowsPlan, text: &str, params: &[Param<'_>]) -> Outcome<Route> {
+        self.scan_text(text)?;
         let literals = std::mem::take(&mut self.scan.literals);
         let values = Values {
-            text: &prepared.text,
+            text,
             literals: &literals,
             params,
             standard_conforming_strings: self.conforming_strings(),
@@ -809,7 +809,7 @@ impl Session {
         let bind = Bind::decode(&bind_body)?;
         let params = typed_params(&bind, &prepared);
         match &prepared.planned.plan {
-            Plan::Rows(rows) => match self.place(rows, &prepared, &params)? {
+            Plan::Rows(rows) => match self.place(rows, &prepared.text, &params)? {
                 Route::One(shard) => {
                     self.before_whole(rows, shard)?;
                     let planned = Arc::clone(&prepared.planned);
