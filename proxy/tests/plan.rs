@@ -239,6 +239,7 @@ fn database() -> config::Database {
         key: key.to_vec(),
         function,
         pins: Vec::new(),
+        placed_by_default: false,
     };
     // 2024-01-01 and 2024-07-01 in days since 2000-01-01
     let months = vec![(None, date(8766), 0), (date(8766), date(8948), 1), (date(8948), None, 2)];
