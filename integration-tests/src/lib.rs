@@ -13,6 +13,7 @@ pub mod outcome;
 pub mod postgres;
 pub mod process;
 pub mod proxy;
+pub mod random;
 pub mod script;
 pub mod shop;
 pub mod tools;

@@ -135,7 +135,7 @@ impl Session {
         };
         let params = typed_params(bind, prepared);
         match &planned.plan {
-            Plan::Rows(rows) => match self.place(rows, prepared, &params)? {
+            Plan::Rows(rows) => match self.place(rows, &prepared.text, &params)? {
                 Route::Several(shards) => self.bind_scatter(bind, rows, prepared, shards, &params),
                 Route::One(shard) => {
                     self.before_whole(rows, shard)?;
@@ -144,7 +144,7 @@ impl Session {
                 }
                 _ => Err(Error::internal("a route was not resolved").into()),
             },
-            Plan::Explain(explain) => match self.place(&explain.inner, prepared, &params)? {
+            Plan::Explain(explain) => match self.place(&explain.inner, planned.text.get(explain.body..).unwrap_or_default(), &params)? {
                 Route::One(shard) => {
                     self.before_whole(&explain.inner, shard)?;
                     self.bind_remote(shard, planned, bind.portal, bind.tail, Owed::Bind).await?;
@@ -179,11 +179,11 @@ impl Session {
         }
     }
 
-    pub(super) fn place(&mut self, rows: &RowsPlan, prepared: &Prepared, params: &[Param<'_>]) -> Outcome<Route> {
-        self.scan_text(&prepared.text)?;
+    pub(super) fn place(&mut self, rows: &RowsPlan, text: &str, params: &[Param<'_>]) -> Outcome<Route> {
+        self.scan_text(text)?;
         let literals = std::mem::take(&mut self.scan.literals);
         let values = Values {
-            text: &prepared.text,
+            text,
             literals: &literals,
             params,
             standard_conforming_strings: self.conforming_strings(),

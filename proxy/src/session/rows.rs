@@ -268,11 +268,12 @@ impl Session {
     }
 
     async fn scatter_simple(&mut self, planned: &Arc<Planned>, rows: &RowsPlan, shards: &[ShardId]) -> Outcome {
+        // A statement that is wrong is not refused: what a server says about it comes first.
+        let description = self.description(planned).await?;
         let plan = match &rows.scatter {
             Ok(plan) => Arc::clone(plan),
             Err(error) => return Err(error.clone().into()),
         };
-        let description = self.description(planned).await?;
         let fields = description.fields.clone().unwrap_or_default();
         let (limit, offset) = Session::counts(&plan, &[])?;
         let mut preface = BytesMut::new();

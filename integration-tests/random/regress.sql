@@ -1,0 +1,2 @@
+-- a first case
+SELECT k, id FROM a WHERE k = 3
