@@ -13,6 +13,9 @@ use integration_tests::layout::Layout;
 use integration_tests::message;
 use integration_tests::message::Message;
 use std::sync::LazyLock;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
 use std::thread;
 use std::time::Duration;
 use std::time::Instant;
@@ -24,7 +27,7 @@ const SCHEMA: &str = "CREATE TABLE items (k bigint PRIMARY KEY, v text);
 static NARROW: LazyLock<Deployment> = LazyLock::new(|| deploy("size = 1\nwait_timeout = \"20s\"", 1));
 /// The same with room.
 static WIDE: LazyLock<Deployment> = LazyLock::new(|| deploy("size = 20", 1));
-static TWO: LazyLock<Deployment> = LazyLock::new(|| deploy("size = 5", 2));
+static TWO: LazyLock<Mutex<Deployment>> = LazyLock::new(|| Mutex::new(deploy("size = 5", 2)));
 
 fn deploy(pool: &str, shards: usize) -> Deployment {
     let layout = Layout::new(shards).hash_map("keys", &["bigint"]).sharded("public.items", &["k"]).pool(pool);
@@ -38,6 +41,11 @@ fn deploy(pool: &str, shards: usize) -> Deployment {
     deployment.execute_on_shards("GRANT SELECT ON items TO helper");
     deployment.load(insert);
     deployment
+}
+
+/// For a test that needs the rows for itself.
+fn two() -> MutexGuard<'static, Deployment> {
+    TWO.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn single(deployment: &Deployment) -> Address {
@@ -185,7 +193,8 @@ fn a_failed_query_undoes_its_settings() {
 
 #[test]
 fn writes_of_two_pipelines_may_be_on_two_shards() {
-    let mut client = TWO.connect();
+    let deployment = two();
+    let mut client = deployment.connect();
     for k in 200..220 {
         let answer = exchange(&mut client, &[run("INSERT INTO items VALUES ($1, 'y')", &[&k.to_string()]), message::sync()].concat());
         assert!(answer.iter().any(|m| m.contains("INSERT 0 1")), "{answer:?}");
@@ -380,7 +389,8 @@ fn state_does_not_reach_the_next_client() {
 #[test]
 fn temporary_tables_go_with_their_transaction() {
     let count = |client: &mut Client| client.simple("SELECT count(*) FROM items").ok().value();
-    let mut client = TWO.connect();
+    let deployment = two();
+    let mut client = deployment.connect();
     let all = count(&mut client);
     client.execute("BEGIN");
     client.execute("CREATE TEMP TABLE items (k bigint, v text)");
@@ -542,7 +552,13 @@ fn cancel_requests_are_taken_when_there_are_too_many_clients() {
         return;
     }
     let deployment = Deployment::start(Layout::new(1).listen("max_clients = 1"));
-    let mut client = deployment.connect();
+    // The harness has looked whether the proxy listens, and may still count as a client.
+    let mut client = loop {
+        match Client::try_connect(&deployment.address()) {
+            Ok(client) => break client,
+            Err(error) => assert_eq!(error.sqlstate(), "53300"),
+        }
+    };
     client.send(&message::query("SELECT pg_sleep(20)"));
     thread::sleep(Duration::from_millis(200));
     assert_eq!(Client::try_connect(&deployment.address()).err().unwrap().sqlstate(), "53300");
@@ -559,7 +575,8 @@ fn statements_that_failed_are_prepared_again() {
     assert!(client.extended(sql, &[], false).sqlstate().is_some());
     Client::connect(&NARROW.shard(0)).execute("CREATE TABLE late_table (a int)");
     eventually("the table is seen", || client.extended(sql, &[], false).sqlstate().is_none());
-    let mut client = TWO.connect();
+    let deployment = two();
+    let mut client = deployment.connect();
     // Cancelled at some moment of a scattered statement, again and again.
     for round in 0..15 {
         let sql = format!("SELECT count(*) FROM items WHERE k > {round} AND (SELECT pg_sleep(0.02)) IS NOT NULL");

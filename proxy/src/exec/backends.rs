@@ -185,7 +185,7 @@ impl Backends {
             // Session mode keeps them, but not what is broken.
             let mut index = 0;
             while let Some(held) = self.held.get(index) {
-                if held.lease.is_spent() {
+                if held.lease.broken || held.lease.dead {
                     let held = self.held.swap_remove(index);
                     self.release(held).await;
                 } else {

@@ -9,26 +9,51 @@ use crate::error::codes;
 use crate::session::Session;
 
 /// Encodings in which a byte of a letter may look like ASCII (pg_wchar.h, PG_ENCODING_BE_LAST and those after it).
-const TRICKY: [&str; 7] = ["SJIS", "SHIFT_JIS_2004", "BIG5", "GBK", "UHC", "GB18030", "JOHAB"];
+const TRICKY: [&str; 17] = [
+    "SJIS",
+    "MSKANJI",
+    "SHIFTJIS",
+    "WIN932",
+    "WINDOWS932",
+    "SHIFTJIS2004",
+    "BIG5",
+    "WIN950",
+    "WINDOWS950",
+    "GBK",
+    "WIN936",
+    "WINDOWS936",
+    "UHC",
+    "WIN949",
+    "WINDOWS949",
+    "GB18030",
+    "JOHAB",
+];
 
 impl Session {
-    fn client_encoding(&self) -> &str {
-        self.reported.get("client_encoding").map_or("UTF8", String::as_str)
+    /// As the client has set it, in whatever form, else as it was reported: a change is reported only at the end.
+    fn client_encoding(&self) -> String {
+        let set = match self.backends.transaction.settings_changed {
+            true => self.variables.get("client_encoding"),
+            false => None,
+        };
+        let reported = || self.reported.get("client_encoding").map(String::as_str);
+        let letters = set.or_else(reported).unwrap_or("UTF8").bytes().filter(u8::is_ascii_alphanumeric);
+        letters.map(|b| char::from(b.to_ascii_uppercase())).collect()
     }
 
     /// Bytes beyond ASCII are not what they are in UTF-8. SQL_ASCII is no conversion: servers take them as they are.
     pub(super) fn is_foreign(&self) -> bool {
-        !matches!(self.client_encoding(), "UTF8" | "SQL_ASCII")
+        !matches!(self.client_encoding().as_str(), "UTF8" | "UNICODE" | "SQLASCII")
     }
 
     pub(super) fn is_tricky_encoding(&self) -> bool {
-        TRICKY.contains(&self.client_encoding())
+        TRICKY.contains(&self.client_encoding().as_str())
     }
 
     /// # Errors
     /// 0A000 when the client's encoding is another one, and one of the values is not ASCII.
     pub(super) fn refuse_foreign<'a>(&self, values: impl IntoIterator<Item = &'a [u8]>) -> Result<()> {
-        if self.is_foreign() && !values.into_iter().all(<[u8]>::is_ascii) {
+        if !values.into_iter().all(<[u8]>::is_ascii) && self.is_foreign() {
             return Err(foreign_encoding());
         }
         Ok(())
@@ -39,7 +64,7 @@ impl Session {
     /// # Errors
     /// 22021 as PostgreSQL says it (report_invalid_encoding in mbutils.c), 0A000 in another encoding.
     pub(super) fn readable<'a>(&self, text: &'a [u8]) -> Result<&'a str> {
-        if self.is_foreign() && !text.is_ascii() {
+        if !text.is_ascii() && self.is_foreign() {
             return Err(foreign_encoding());
         }
         std::str::from_utf8(text).map_err(|error| {

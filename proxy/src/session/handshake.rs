@@ -208,6 +208,7 @@ impl Parts {
             temporary: Vec::new(),
             forced: None,
             reported: self.reported,
+            untold: BTreeMap::new(),
             several: false,
             _seat: self.seat,
             draining,

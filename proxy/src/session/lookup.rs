@@ -31,7 +31,10 @@ impl Session {
     }
 
     pub(super) fn conforming_strings(&self) -> bool {
-        self.reported.get("standard_conforming_strings").is_none_or(|v| v == "on")
+        let reported = || self.reported.get("standard_conforming_strings").is_none_or(|v| v == "on");
+        // A change is reported only at the end.
+        let changed = self.backends.transaction.settings_changed;
+        changed.then(|| self.variables.standard_conforming_strings()).flatten().unwrap_or_else(reported)
     }
 
     /// What beside the text decides a plan goes into the key: how names resolve, and for whom.

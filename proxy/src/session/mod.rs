@@ -100,8 +100,10 @@ pub struct Session {
     temporary: Vec<String>,
     /// `SET shardway.shard`
     forced: Option<ShardId>,
-    /// Reported parameters as the client knows them.
+    /// Reported parameters as they are now.
     reported: BTreeMap<String, String>,
+    /// Those that the client does not know yet, with the values that it knows.
+    untold: BTreeMap<String, Option<String>>,
     /// In the middle of a Query of several statements.
     several: bool,
     /// Its place in the registry, left when the session ends, however that happens.
@@ -297,15 +299,16 @@ impl Session {
         self.backends.participants().next().or_else(|| self.backends.held.first().map(|h| h.shard)).unwrap_or(HOME)
     }
 
-    /// Reported parameters that have changed on a connection are told to the client.
-    fn report_parameters(&mut self, shard: ShardId) {
-        let Some(held) = self.backends.held.iter_mut().find(|h| h.shard == shard) else { return };
-        for name in std::mem::take(&mut held.lease.changed) {
-            let Some(value) = held.lease.parameters.get(&name) else { continue };
-            if self.reported.get(&name) != Some(value) {
+    /// ReadyForQuery, and before it what has changed of the reported parameters since the last one (PostgreSQL's
+    /// ReportChangedGUCOptions): what was changed back is not told.
+    fn ready(&mut self) {
+        for (name, known) in std::mem::take(&mut self.untold) {
+            if let Some(value) = self.reported.get(&name)
+                && known.as_ref() != Some(value)
+            {
                 backend::put_parameter_status(&mut self.client.write, &name, value);
-                self.reported.insert(name, value.clone());
             }
         }
+        backend::put_ready(&mut self.client.write, self.backends.transaction.status());
     }
 }

@@ -165,7 +165,7 @@ impl Session {
     pub(super) async fn sync(&mut self) -> Outcome {
         if self.end_pipeline().await? {
             self.end_statement().await?;
-            backend::put_ready(&mut self.client.write, self.backends.transaction.status());
+            self.ready();
         }
         Ok(())
     }
@@ -421,6 +421,8 @@ impl Session {
                 // A Sync that came before the data is swallowed by the server.
                 self.pipeline.swallowed |= std::mem::take(&mut exchange.waiting);
                 ran = copy::copy_in(&mut held.lease, client).await;
+                // So is a Flush.
+                frontend::put_empty(&mut held.lease.io.write, frontend::FLUSH);
             }
             if let Err(broken) = ran {
                 held.lease.dead = true;

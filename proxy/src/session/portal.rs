@@ -152,7 +152,7 @@ impl Session {
                 values.push(Some(text.as_bytes().to_vec()));
             } else {
                 let planned = self.plan_text(&format!("SELECT ({argument})::pg_catalog.text"), &[])?;
-                if !matches!(&planned.plan, Plan::Rows(r) if matches!(r.target, Target::Home) && !r.opaque) {
+                if !matches!(&planned.plan, Plan::Rows(r) if matches!(r.target, Target::Home | Target::Any) && !r.opaque) {
                     return Err(Error::unsupported("an argument of EXECUTE that is no constant expression").into());
                 }
                 let shard = self.nearest();

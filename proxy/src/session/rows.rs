@@ -242,20 +242,12 @@ impl Session {
             self.client.write.extend_from_slice(&held.lease.news);
             held.lease.news.clear();
         }
-        if held.lease.changed.is_empty() {
-            return;
-        }
-        let changed = std::mem::take(&mut held.lease.changed);
-        let values: Vec<(String, String)> = changed
-            .into_iter()
-            .filter_map(|name| held.lease.parameters.get(&name).map(|v| (name.clone(), v.clone())))
-            .collect();
-        for (name, value) in values {
-            if self.reported.get(&name) == Some(&value) {
-                continue;
+        for name in std::mem::take(&mut held.lease.changed) {
+            let Some(value) = held.lease.parameters.get(&name) else { continue };
+            if self.reported.get(&name) != Some(value) {
+                let known = self.reported.insert(name.clone(), value.clone());
+                self.untold.entry(name).or_insert(known);
             }
-            backend::put_parameter_status(&mut self.client.write, &name, &value);
-            self.reported.insert(name, value);
         }
     }
 

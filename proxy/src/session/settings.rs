@@ -75,7 +75,10 @@ impl Session {
     /// The value that a setting has now on a connection becomes the session's.
     pub(super) async fn keep_setting(&mut self, shard: ShardId, name: &str, local: bool) -> Outcome {
         let quoted = name.replace('\'', "''");
+        let undone = self.backends.transaction.is_block() || self.pipeline.is_open();
         let Some(held) = self.backends.find(shard) else { return Ok(()) };
+        // A variable of the client's own, once made, outlives a rollback, as an empty one.
+        held.lease.retired |= undone && !local && name.contains('.');
         let answer = run_on(held, &format!("SELECT pg_catalog.current_setting('{quoted}', true)")).await?;
         let Some(value) = answer.text() else { return Ok(()) };
         self.note_settings_changed();
@@ -144,7 +147,7 @@ impl Session {
         if let Some(held) = self.backends.find(shard) {
             held.lease.changed = held.lease.parameters.keys().cloned().collect();
         }
-        self.report_parameters(shard);
+        self.note_changes(shard);
     }
 
     pub(super) async fn show(&mut self, name: &str, text: &str) -> Outcome {

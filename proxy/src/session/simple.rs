@@ -28,7 +28,9 @@ impl Session {
         }
         // A Query takes the unnamed statement and portal away (exec_simple_query in postgres.c).
         self.prepared.remove(b"".as_slice());
-        self.portals.remove(b"".as_slice());
+        if self.backends.transaction.state != State::Failed {
+            self.portals.remove(b"".as_slice());
+        }
         let outcome = match frontend::query(body) {
             Ok(text) => self.text_or_bytes(text).await,
             Err(error) => Err(error.into()),
@@ -46,7 +48,7 @@ impl Session {
         }
         self.settle_outcome(outcome)?;
         self.end_statement().await?;
-        backend::put_ready(&mut self.client.write, self.backends.transaction.status());
+        self.ready();
         Ok(())
     }
 
