@@ -49,7 +49,7 @@ pub async fn serve(shared: Arc<Shared>, socket: TcpStream) {
     prepare_socket(&socket);
     let mut draining = shared.draining.subscribe();
     let session = tokio::select! {
-        session = timeout(state.config.listen.login_timeout, log_in(&shared, &state, socket)) => session,
+        session = timeout(state.config.listen.login_timeout, Box::pin(log_in(&shared, &state, socket))) => session,
         // Who is not logged in yet has nothing to lose.
         _ = draining.wait_for(|draining| *draining) => return,
     };
