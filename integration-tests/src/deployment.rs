@@ -88,7 +88,8 @@ impl Deployment {
     }
 
     /// Loads data into the shards: everything everywhere, then each shard keeps the rows that have their place there.
-    /// The tables exist already. The hash of PostgreSQL itself decides, so that this does not share the proxy's faults.
+    /// The tables exist already, those of one shard only there. PostgreSQL's own hash decides, so that this does not
+    /// share the proxy's faults.
     pub fn load(&self, data: &str) {
         for shard in 0..self.layout.shards {
             let address = self.cluster(shard).superuser(&self.shard(shard).database);
@@ -96,7 +97,9 @@ impl Deployment {
             client.execute("BEGIN");
             // No foreign keys are checked, so that the order of the tables does not matter.
             client.execute("SET LOCAL session_replication_role = replica");
-            client.execute(data);
+            for statement in data.split(";\n").filter(|s| !self.is_elsewhere(s, shard)) {
+                client.execute(statement);
+            }
             for table in &self.layout.tables {
                 if let Some(sql) = self.prune(table, shard) {
                     client.execute(&sql);
@@ -107,12 +110,20 @@ impl Deployment {
         }
     }
 
+    /// Whether a statement fills a table of one shard that is not this one.
+    fn is_elsewhere(&self, statement: &str, shard: usize) -> bool {
+        let words: Vec<&str> = statement.split_whitespace().skip_while(|w| !w.eq_ignore_ascii_case("into")).collect();
+        let Some(filled) = words.get(1) else { return false };
+        self.layout.tables.iter().any(|table| match table {
+            Table::Single { name, shard: home } => *home != shard && name.trim_start_matches("public.") == *filled,
+            _ => false,
+        })
+    }
+
     /// Removes what does not belong on a shard.
     fn prune(&self, table: &Table, shard: usize) -> Option<String> {
         match table {
-            Table::Reference { .. } => None,
-            Table::Single { shard: home, .. } if *home == shard => None,
-            Table::Single { name, .. } => Some(format!("DELETE FROM {name}")),
+            Table::Reference { .. } | Table::Single { .. } => None,
             Table::Sharded { name, map, key } => {
                 assert!(self.layout.map_lines(*map).contains("hash"), "load knows hash maps only");
                 let bucket = bucket_expression(key, self.layout.key_types(*map));

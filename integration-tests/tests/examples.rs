@@ -44,7 +44,7 @@ fn adapt(path: &Path) -> Adapted {
     let mut section = "";
     for line in text.lines() {
         if line.starts_with('[') {
-            section = line.trim();
+            section = line.split('#').next().unwrap_or_default().trim();
         }
         adapted.take(section, line);
     }

@@ -23,12 +23,14 @@ use crate::tls;
 use clap::Parser;
 use clap::Subcommand;
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::net::TcpSocket;
 use tokio::signal::unix::SignalKind;
 use tokio::signal::unix::signal;
 use tokio::sync::watch;
@@ -181,19 +183,23 @@ fn start_log(log: &config::Log) {
 async fn run(path: &Path) -> Result<(), String> {
     let config = load(path)?;
     start_log(&config.log);
-    serve(config, Some(path), std::future::pending()).await
+    serve(config, Some(path), || ()).await
 }
 
-/// Runs the proxy until a signal, or until `stop` is ready.
-async fn serve(config: Config, path: Option<&Path>, stop: impl Future<Output = ()>) -> Result<(), String> {
+/// Runs the proxy until a signal. `ready` is called when it listens.
+async fn serve(config: Config, path: Option<&Path>, ready: impl FnOnce()) -> Result<(), String> {
     let handle = admin::install_metrics()?;
     let listen = config.listen.clone();
-    let listener = bind(listen.address).await?;
-    let http = match listen.http {
-        Some(address) => Some(bind(address).await?),
-        None => None,
-    };
+    // Addresses are taken first, so that a taken one is told at once; but nobody gets in before the configuration has
+    // been found good.
+    let socket = take(listen.address)?;
+    let http = listen.http.map(take).transpose()?;
     let shared = Arc::new(Shared::new(build(config, None).await?));
+    let listener = open(socket, listen.address)?;
+    let http = match (http, listen.http) {
+        (Some(socket), Some(address)) => Some(open(socket, address)?),
+        _ => None,
+    };
     if let Some(http) = http {
         tokio::spawn(admin::serve(http, Arc::clone(&shared), handle));
     }
@@ -203,12 +209,11 @@ async fn serve(config: Config, path: Option<&Path>, stop: impl Future<Output = (
     let mut terminate = signal(SignalKind::terminate()).map_err(|e| e.to_string())?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|e| e.to_string())?;
     let mut hangup = signal(SignalKind::hangup()).map_err(|e| e.to_string())?;
-    tokio::pin!(stop);
+    ready();
     loop {
         tokio::select! {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
-            () = &mut stop => break,
             _ = hangup.recv() => if let Some(path) = path { reload(&shared, path).await },
         }
     }
@@ -229,8 +234,25 @@ async fn serve(config: Config, path: Option<&Path>, stop: impl Future<Output = (
     Ok(())
 }
 
-async fn bind(address: std::net::SocketAddr) -> Result<TcpListener, String> {
-    TcpListener::bind(address).await.map_err(|e| format!("could not listen on {address}: {e}"))
+/// Clients that have connected and wait to be accepted.
+const BACKLOG: u32 = 1024;
+
+fn take(address: SocketAddr) -> Result<TcpSocket, String> {
+    let bind = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        Ok(socket)
+    };
+    bind().map_err(|error| cannot_listen(address, &error))
+}
+
+fn open(socket: TcpSocket, address: SocketAddr) -> Result<TcpListener, String> {
+    socket.listen(BACKLOG).map_err(|error| cannot_listen(address, &error))
+}
+
+fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> String {
+    format!("could not listen on {address}: {error}")
 }
 
 /// Takes a changed configuration file into use, or keeps the old one and says why.
@@ -298,8 +320,7 @@ async fn run_demo(options: DemoOptions) -> Result<(), String> {
     let config = load_text(&demo.config_text, "demo.toml")?;
     let log = config::Log { level: "warn".to_owned(), ..config.log.clone() };
     start_log(&log);
-    println!("{}", demo.banner());
-    let served = serve(config, None, std::future::pending()).await;
+    let served = serve(config, None, || println!("{}", demo.banner())).await;
     demo.stop().await;
     served
 }

@@ -34,6 +34,14 @@ pub const WRITE_BURST_BYTES: usize = 32 * 1024;
 pub const READ_BURST_BYTES: usize = 32 * 1024;
 /// Time for a client to finish its handshake: PostgreSQL's authentication_timeout.
 pub const LOGIN_TIMEOUT: Duration = Duration::from_secs(60);
+/// Clients beyond listen.max_clients that are told so at a time; those beyond are closed without a word.
+pub const TURNED_AWAY: usize = 100;
+/// Time for such a client to send its start-up packet and take the answer.
+pub const TURN_AWAY_TIMEOUT: Duration = Duration::from_secs(2);
+/// A silent peer is asked whether it is still there: often enough to free its connections within minutes.
+pub const KEEPALIVE: Duration = Duration::from_secs(60);
+/// Time for a server to reset a connection of session mode: longer, and a new one is cheaper.
+pub const RESET_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time to open a server connection, login included.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time to wait for a server connection: short enough that an application sees the cause.

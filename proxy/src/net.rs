@@ -163,7 +163,8 @@ impl Connection {
     /// read; `UnexpectedEof` when the peer closed.
     pub async fn exchange(&mut self) -> io::Result<usize> {
         self.reserve();
-        let mut wrote = false;
+        // A TLS stream may hold what an earlier write, cancelled here, has left in it.
+        let mut unflushed = self.stream.is_tls();
         let Connection { stream, read, write, sent, .. } = self;
         let n = poll_fn(|cx| {
             while !write.is_empty() {
@@ -172,16 +173,16 @@ impl Connection {
                     Poll::Ready(Ok(n)) => {
                         write.advance(n);
                         *sent += n as u64;
-                        wrote = true;
+                        unflushed = stream.is_tls();
                     }
                     Poll::Ready(Err(e)) => return Poll::Ready(Err(e)),
                     Poll::Pending => break,
                 }
             }
-            if wrote && stream.is_tls() {
+            if unflushed {
                 match Pin::new(&mut *stream).poll_flush(cx) {
                     Poll::Ready(Err(e)) => return Poll::Ready(Err(e)),
-                    Poll::Ready(Ok(())) => wrote = false,
+                    Poll::Ready(Ok(())) => unflushed = false,
                     Poll::Pending => {}
                 }
             }

@@ -76,9 +76,28 @@ pub fn shards(target: &Target, values: &Values<'_>, catalog: &Catalog, write: bo
             {
                 return Ok(route);
             }
-            keys(conditions, also, values, catalog)
+            let route = keys(conditions, also, values, catalog)?;
+            if let (Route::Several(_), Some(word)) = (&route, time_word(values)) {
+                return Err(Error::unsupported(format!("the constant '{word}' over several shards"))
+                    .detail("It may stand for a time, of which each shard has its own.")
+                    .hint("Write the time itself."));
+            }
+            Ok(route)
         }
     }
+}
+
+/// A constant or parameter that PostgreSQL reads as the present time or day where a date is asked for.
+fn time_word<'v>(values: &Values<'v>) -> Option<&'v str> {
+    let is_time = |text: &&str| {
+        let text = text.trim_matches(|c: char| c == '\'' || c.is_whitespace());
+        text.len() <= 9 && ["now", "today", "tomorrow", "yesterday"].iter().any(|w| text.eq_ignore_ascii_case(w))
+    };
+    let strings = |l: &&Literal| matches!(l.kind, LiteralKind::PlainString | LiteralKind::OtherString);
+    let literals = values.literals.iter().filter(strings);
+    let mut literals = literals.filter_map(|l| values.text.get(l.start as usize..l.end as usize));
+    let params = values.params.iter().filter(|p| p.format == 0).filter_map(|p| std::str::from_utf8(p.value?).ok());
+    literals.find(is_time).map(|text| text.trim_matches('\'')).or_else(|| params.into_iter().find(is_time))
 }
 
 /// One column, one value: no allocation.
@@ -221,14 +240,15 @@ impl Bounds<'_> {
         let mut all: Option<Vec<Candidate>> = None;
         for part in parts {
             let Some(next) = self.candidates(part)? else { continue };
-            all = Some(match all {
-                None => next,
-                // leaving a condition out only widens
-                Some(all) if all.len().saturating_mul(next.len()) > limits::KEY_VALUES => {
-                    if next.len() < all.len() { next } else { all }
-                }
-                Some(all) => all.iter().flat_map(|a| next.iter().filter_map(move |b| meet(a, b))).collect(),
-            });
+            all =
+                Some(match all {
+                    None => next,
+                    // leaving a condition out only widens
+                    Some(all) if all.len().saturating_mul(next.len()) > limits::KEY_VALUES => {
+                        if next.len() < all.len() { next } else { all }
+                    }
+                    Some(all) => all.iter().flat_map(|a| next.iter().filter_map(move |b| meet(a, b))).collect(),
+                });
         }
         Ok(all)
     }

@@ -2,11 +2,8 @@
 
 use crate::error::Error;
 use crate::error::codes;
-use crate::net::Connection;
-use crate::net::Stream;
 use crate::session::handshake;
 use crate::session::registry::Shared;
-use crate::wire::backend;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -36,12 +33,12 @@ fn admit(socket: TcpStream, shared: &Arc<Shared>) {
     let max = shared.state.load().config.listen.max_clients;
     let shared = Arc::clone(shared);
     if !shared.registry.admit(max) {
+        let Ok(place) = Arc::clone(&shared.turned_away).try_acquire_owned() else { return };
         tokio::spawn(async move {
-            let mut connection = Connection::new(Stream::Plain(socket));
             let error = Error::fatal(codes::TOO_MANY_CONNECTIONS, "sorry, too many clients already")
                 .hint("Raise listen.max_clients.");
-            backend::put_error(&mut connection.write, &error);
-            let _ = timeout(Duration::from_secs(1), connection.flush()).await;
+            handshake::turn_away(shared, socket, error).await;
+            drop(place);
         });
         return;
     }

@@ -244,8 +244,7 @@ impl<'a> Found<'a> {
                     ("i" | "I", Some(table)) => found.indexes.push((name, qualified(table))),
                     ("i" | "I", None) => {}
                     _ => {
-                        let entry =
-                            found.tables.entry(name).or_insert(FoundRelation { facts, shards: Vec::new() });
+                        let entry = found.tables.entry(name).or_insert(FoundRelation { facts, shards: Vec::new() });
                         entry.shards.push(*shard);
                     }
                 }

@@ -173,7 +173,10 @@ pub struct Relation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// `key`: column positions, in the order of the map's key types.
-    Sharded { map: MapId, key: Vec<usize> },
+    Sharded {
+        map: MapId,
+        key: Vec<usize>,
+    },
     Reference,
     Single(ShardId),
     /// Found on these shards with rows of which nobody knows to which they belong: an error to use.

@@ -92,9 +92,10 @@ impl ShardMap {
                         shards.push(*shard);
                     }
                 }
-                let named = listed && known.get(..columns).is_some_and(|key| {
-                    values.keys().any(|value| value.iter().zip(key).all(|(a, b)| a == *b))
-                });
+                let named = listed
+                    && known
+                        .get(..columns)
+                        .is_some_and(|key| values.keys().any(|value| value.iter().zip(key).all(|(a, b)| a == *b)));
                 if !named {
                     shards.extend(*default);
                 }
@@ -215,8 +216,7 @@ mod tests {
         for low in 5..25 {
             for high in low..25 {
                 for (li, hi) in [(true, true), (false, true), (true, false), (false, false)] {
-                    let bound =
-                        Bound::Within { low: Some((Datum::Int(low), li)), high: Some((Datum::Int(high), hi)) };
+                    let bound = Bound::Within { low: Some((Datum::Int(low), li)), high: Some((Datum::Int(high), hi)) };
                     let shards = pruned(&map, std::slice::from_ref(&bound));
                     for key in 0..30 {
                         let value = Datum::Int(key);

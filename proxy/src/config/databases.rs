@@ -224,7 +224,7 @@ fn sharded(checker: &Checker<'_>, names: &Names<'_>, file: &TableFile, map_at: &
     let key_at = checker.required(&file.place, "key", &file.key)?;
     let mut key: Vec<String> = Vec::new();
     for at in &key_at.value {
-        let column = checker.take(at, |text| name::single(text))?;
+        let column = checker.take(at, |text| name::column(text))?;
         if key.contains(&column) {
             checker.add(&at.place, format!("column {column} is in the key twice"));
         }
@@ -244,7 +244,7 @@ fn column_rules(checker: &Checker<'_>, names: &Names<'_>, files: &[ColumnRuleFil
     for file in files {
         let column_at = checker.required(&file.place, "column", &file.column);
         let map_at = checker.required(&file.place, "shard_map", &file.shard_map);
-        let column = column_at.and_then(|at| checker.take(at, |text| name::single(text)));
+        let column = column_at.and_then(|at| checker.take(at, |text| name::column(text)));
         let map = map_at.and_then(|at| Some((at, names.map(checker, at)?)));
         if let (Some(at), Some(column)) = (column_at, &column)
             && rules.iter().any(|(other, _)| other == column)

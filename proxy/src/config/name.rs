@@ -15,6 +15,19 @@ pub fn single(text: &str) -> Result<String, String> {
     }
 }
 
+/// A column's name: as PostgreSQL stores it, or quoted as in SQL. Not folded, since a key is a list of names and not a
+/// piece of SQL: `Key` is the column that was made as `"Key"`.
+///
+/// # Errors
+/// What is wrong with it, for a message.
+pub fn column(text: &str) -> Result<String, String> {
+    if text.starts_with('"') {
+        return single(text);
+    }
+    check(text, text)?;
+    Ok(text.to_owned())
+}
+
 /// `name` (schema `public`) or `schema.name`, folded.
 ///
 /// # Errors

@@ -131,10 +131,12 @@ impl Backends {
     /// # Errors
     /// What the pool says; what the server says to a setting or to BEGIN.
     pub async fn acquire(&mut self, shard: ShardId, variables: &Variables) -> Result<&mut Held> {
+        let mut fresh = false;
         let index = match self.held.iter().position(|h| h.shard == shard) {
             Some(index) => index,
             None => {
                 let lease = self.lease(shard, variables).await?;
+                fresh = true;
                 self.cancel.enter(Arc::clone(&lease.cancel)).await;
                 self.held.push(Held { shard, lease, joined: false, unsynced: false, answering: false, owes_ready: false, pinned: None });
                 self.held.len() - 1
@@ -145,9 +147,11 @@ impl Backends {
             return Err(Error::new(crate::error::codes::CONNECTION_FAILURE, format!("connection to {} was lost", held.lease.place()))
                 .hint("Roll the transaction back and try again."));
         }
-        let ready = settle(held, &self.transaction, variables).await;
-        if let Err(error) = ready {
-            if !held.joined && held.pinned.is_none() {
+        if !is_settled(held, &self.transaction, variables)
+            && let Err(error) = Box::pin(settle(held, &self.transaction, variables)).await
+        {
+            Box::pin(leave_block(held)).await;
+            if fresh && !held.joined {
                 let held = self.held.swap_remove(index);
                 self.release(held).await;
             }
@@ -170,8 +174,10 @@ impl Backends {
         }
     }
 
-    async fn release(&mut self, held: Held) {
+    async fn release(&mut self, mut held: Held) {
         self.cancel.leave(&held.lease.cancel).await;
+        held.lease.io.shrink();
+        held.lease.news.clear();
         drop(held);
     }
 
@@ -181,7 +187,7 @@ impl Backends {
             // Session mode keeps them, but not what is broken.
             let mut index = 0;
             while let Some(held) = self.held.get(index) {
-                if held.lease.broken || held.lease.dead {
+                if held.lease.is_spent() {
                     let held = self.held.swap_remove(index);
                     self.release(held).await;
                 } else {
@@ -203,28 +209,35 @@ impl Backends {
 
     /// The client is gone. What is in the middle of something is closed, so that PostgreSQL rolls it back; what is
     /// pinned is closed, because its state is nobody else's.
+    ///
+    /// Nobody reads the answer of what runs: it is cancelled, since a server sees that its client is gone only when it
+    /// writes.
     pub async fn close(&mut self) {
+        if self.held.iter().any(|h| h.lease.broken) {
+            self.cancel.cancel().await;
+        }
         for mut held in std::mem::take(&mut self.held) {
             self.cancel.leave(&held.lease.cancel).await;
-            if held.pinned.is_some() || held.joined || held.unsynced || self.keep_all {
-                let clean = self.keep_all && !held.lease.broken && !held.joined && !held.unsynced;
-                let reset = clean && held.pinned.is_none() && reset(&mut held.lease).await.is_ok();
-                if !reset {
-                    held.lease.broken = true;
-                    say_goodbye(&mut held.lease).await;
-                }
-            } else if held.lease.broken {
+            let idle = !held.lease.is_spent() && !held.joined && !held.unsynced && held.pinned.is_none();
+            let clean = idle && (!self.keep_all || reset(&mut held.lease).await.is_ok());
+            if !clean {
+                held.lease.dead = true;
                 say_goodbye(&mut held.lease).await;
             }
+            held.lease.io.shrink();
         }
         self.transaction = Transaction::default();
     }
 
-    pub fn pin(&mut self, shard: ShardId, reason: PinReason) {
-        if let Some(held) = self.find(shard) {
+    /// Ties the session to its connection to a shard; true if it was not tied to it before.
+    pub fn pin(&mut self, shard: ShardId, reason: PinReason) -> bool {
+        let Some(held) = self.find(shard) else { return false };
+        let new = held.pinned.is_none();
+        if new {
             tracing::debug!(shard = shard.0, ?reason, "session pinned");
-            held.pinned.get_or_insert(reason);
+            held.pinned = Some(reason);
         }
+        new
     }
 
     /// Notes that a shard is written on.
@@ -266,8 +279,10 @@ impl Backends {
             let verb = if committed { "COMMIT" } else { "ROLLBACK" };
             let answer = run_on(held, verb).await;
             match answer {
-                Ok(answer) if committed && answer.tag != "COMMIT" => committed = false,
-                Ok(_) => {}
+                Ok(answer) => {
+                    held.lease.news.extend_from_slice(&answer.notices);
+                    committed &= answer.tag == "COMMIT";
+                }
                 Err(error) => {
                     held.lease.broken |= held.lease.status != Status::Idle;
                     if committed && (first || schema_changed) {
@@ -313,17 +328,35 @@ pub async fn run_on(held: &mut Held, sql: &str) -> Result<Answer> {
 
 /// Settings that differ, then BEGIN and savepoints. Settings go first and outside the transaction, so that its
 /// rollback does not undo them; they are waited for, so that nothing runs under wrong ones.
+///
+/// Nothing may be owed on the connection if settings differ. Inside a transaction the SET LOCAL settings are put back
+/// afterwards, since a reset takes them away too.
+/// Nothing has to be sent before the session's next statement: what is so for most statements, at the price of a
+/// comparison.
+fn is_settled(held: &mut Held, transaction: &Transaction, variables: &Variables) -> bool {
+    if (transaction.is_block() && !held.joined) || variables.difference(&held.lease.applied).is_some() {
+        return false;
+    }
+    held.lease.applied.adopt(variables);
+    true
+}
+
 async fn settle(held: &mut Held, transaction: &Transaction, variables: &Variables) -> Result<()> {
     if let Some(difference) = variables.difference(&held.lease.applied) {
-        if held.unsynced && held.joined {
-            // Several statements in one text; inside a block a Sync ends nothing.
-            crate::wire::frontend::put_empty(&mut held.lease.io.write, crate::wire::frontend::SYNC);
-            held.lease.answer(crate::wire::backend::READY).await?;
-            held.unsynced = false;
+        let unknown = held.lease.applied.is_unknown();
+        held.lease.applied.forget();
+        if held.unsynced {
+            for statement in difference.statements() {
+                run_on(held, &statement).await?;
+            }
+        } else {
+            held.lease.run(&difference.to_sql()).await?;
         }
-        if let Err(error) = run_on(held, &difference.to_sql()).await {
-            held.lease.applied.forget();
-            return Err(error);
+        if let Some(local) = variables.local_sql()
+            && unknown
+            && held.joined
+        {
+            run_on(held, &local).await?;
         }
         held.lease.applied.adopt(variables);
     }
@@ -357,6 +390,16 @@ async fn join(held: &mut Held, transaction: &Transaction, variables: &Variables)
     Ok(())
 }
 
+/// After a failure to get ready: a block that was begun halfway must not be open for the next statement.
+async fn leave_block(held: &mut Held) {
+    if !held.joined && !held.unsynced && held.lease.status != Status::Idle {
+        // Lost, or refused: it is not used again then.
+        if held.lease.run("ROLLBACK").await.is_err() {
+            held.lease.dead = true;
+        }
+    }
+}
+
 /// A standby refuses serializable and writing transactions at BEGIN; nothing else makes it fail.
 fn cannot_fail(modes: &TransactionModes) -> bool {
     modes.read_only != Some(false) && !modes.isolation.as_deref().is_some_and(|i| i.eq_ignore_ascii_case("serializable"))
@@ -364,7 +407,12 @@ fn cannot_fail(modes: &TransactionModes) -> bool {
 
 /// BEGIN with what the client asked for.
 pub fn begin_text(modes: &TransactionModes) -> String {
-    let mut text = "BEGIN".to_owned();
+    format!("BEGIN{}", modes_text(modes).unwrap_or_default())
+}
+
+/// Transaction modes as they stand behind BEGIN and SET TRANSACTION, a space before each; `None` when none is given.
+pub fn modes_text(modes: &TransactionModes) -> Option<String> {
+    let mut text = String::new();
     if let Some(isolation) = &modes.isolation {
         text.push_str(" ISOLATION LEVEL ");
         text.push_str(isolation);
@@ -379,17 +427,24 @@ pub fn begin_text(modes: &TransactionModes) -> String {
         Some(false) => text.push_str(" NOT DEFERRABLE"),
         None => {}
     }
-    text
+    (!text.is_empty()).then_some(text)
 }
 
 pub fn quote_identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Everything that a session may have left on a connection.
+/// Everything that a session may have left on a connection. A variable of its own cannot be forgotten, only emptied:
+/// such a connection is refused.
 async fn reset(lease: &mut Lease) -> Result<()> {
-    lease.run("DISCARD ALL").await?;
-    lease.applied = crate::variables::applied::Applied::default();
+    if lease.applied.is_unknown()
+        || Variables::default().difference(&lease.applied).is_some_and(|d| d.resets_custom())
+    {
+        return Err(Error::internal("a connection that cannot be reset"));
+    }
+    let run = tokio::time::timeout(crate::limits::RESET_TIMEOUT, lease.run("DISCARD ALL"));
+    run.await.map_err(|_| Error::internal("DISCARD ALL takes too long"))??;
+    lease.applied.clear();
     lease.statements.clear();
     Ok(())
 }

@@ -1,133 +1,128 @@
 //! COPY FROM STDIN on one shard: the client's data go to the server while its answer is listened for.
 
+use crate::error::Error;
 use crate::exec::relay::Broken;
 use crate::limits;
 use crate::net::Connection;
 use crate::pool::ServerConnection;
+use crate::wire::HEAD;
 use crate::wire::backend;
 use crate::wire::frontend;
 use bytes::Buf;
 
-/// How the client ended its data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CopyEnd {
-    /// CopyDone or CopyFail was passed on; the server's answer comes.
-    Sent,
-    /// The server has answered before the end (an error): the rest of the client's data is nobody's.
-    Answered,
-}
-
-/// Passes CopyData on until the client ends it. After an error the server throws the rest away itself (simple
-/// protocol: it ignores copy messages; extended: it skips to Sync), so the caller reads on until its answer.
+/// Passes CopyData on until the client ends it, or the server answers before the end: that is an error, after which the
+/// rest of the client's data is nobody's (in the simple protocol the server ignores it, in the extended one it skips to
+/// Sync). What is written to the server already stays whole frames: it throws them away itself. Notices go to the
+/// client as they come. The caller reads on from the server's answer.
+///
+/// Not cancel-safe: a client that is in the middle of its data has to be brought to their end.
 ///
 /// # Errors
 /// Who was lost, or a message that has no place in a copy.
-pub async fn copy_in(server: &mut ServerConnection, client: &mut Connection) -> Result<CopyEnd, Broken> {
+pub async fn copy_in(server: &mut ServerConnection, client: &mut Connection) -> Result<(), Broken> {
     client.flush().await.map_err(|_| Broken::Client)?;
     loop {
-        match pass(server, client)? {
-            Passed::End => return Ok(CopyEnd::Sent),
-            Passed::More => {}
+        let ended = pass(server, client)?;
+        while server.io.write.len() >= limits::WRITE_BURST_BYTES && !answered(server, client)? {
+            server.io.write_some().await.map_err(|e| gone(server, &e))?;
         }
-        if server.io.write.len() >= limits::WRITE_BURST_BYTES {
-            write(server).await?;
+        if ended || answered(server, client)? {
+            return Ok(());
         }
-        if answered(server)? {
-            return Ok(CopyEnd::Answered);
+        if client.write.len() >= limits::WRITE_BURST_BYTES {
+            client.flush().await.map_err(|_| Broken::Client)?;
         }
-        if client.head().map_err(|_| Broken::Client)?.is_some_and(|h| client.read.len() >= h.total) {
+        if is_whole(client)? {
             continue;
         }
-        write(server).await?;
-        tokio::select! {
-            got = client.fill() => {
-                if !matches!(got, Ok(n) if n > 0) {
-                    return Err(Broken::Client);
-                }
-            }
-            got = server.io.fill() => {
-                match got {
-                    Ok(n) if n > 0 => {}
-                    Ok(_) => return Err(gone(server, &std::io::ErrorKind::UnexpectedEof.into())),
-                    Err(e) => return Err(gone(server, &e)),
-                }
-            }
+        // Only when the client has nothing more to say now, the server gets what there is.
+        while !server.io.write.is_empty() && !answered(server, client)? {
+            server.io.write_some().await.map_err(|e| gone(server, &e))?;
         }
+        wait(server, client).await?;
     }
+}
+
+/// Waits for either side.
+async fn wait(server: &mut ServerConnection, client: &mut Connection) -> Result<(), Broken> {
+    if answered(server, client)? {
+        return Ok(());
+    }
+    tokio::select! {
+        got = client.fill() => match got {
+            Ok(n) if n > 0 => Ok(()),
+            _ => Err(Broken::Client),
+        },
+        got = server.io.fill() => match got {
+            Ok(n) if n > 0 => Ok(()),
+            Ok(_) => Err(gone(server, &std::io::ErrorKind::UnexpectedEof.into())),
+            Err(e) => Err(gone(server, &e)),
+        },
+    }
+}
+
+fn is_whole(client: &Connection) -> Result<bool, Broken> {
+    let head = client.head().map_err(Broken::Protocol)?;
+    Ok(head.is_some_and(|h| client.read.len() >= h.total))
 }
 
 fn gone(server: &ServerConnection, error: &std::io::Error) -> Broken {
     Broken::Server { error: server.lost(error), torn: false }
 }
 
-/// Writes to the server, reading what it says meanwhile: it may stop reading to report an error.
-async fn write(server: &mut ServerConnection) -> Result<(), Broken> {
-    while !server.io.write.is_empty() {
-        if let Err(e) = server.io.write_some().await {
-            return Err(gone(server, &e));
-        }
-        if answered(server)? {
-            server.io.write.clear();
-            return Ok(());
-        }
-    }
-    Ok(())
-}
-
-/// An error stands in what the server has sent.
-fn answered(server: &ServerConnection) -> Result<bool, Broken> {
-    let mut rest: &[u8] = &server.io.read;
+/// Whether the server has begun its answer. What comes beside it (a trigger's notices) is dealt with and not kept, since
+/// there may be one for every row.
+fn answered(server: &mut ServerConnection, client: &mut Connection) -> Result<bool, Broken> {
     loop {
-        match crate::wire::head(rest, server.io.max_message) {
-            Ok(Some(head)) if rest.len() >= head.total => {
-                if head.tag == backend::ERROR {
-                    return Ok(true);
-                }
-                rest = rest.get(head.total..).unwrap_or_default();
-            }
-            Ok(_) => return Ok(false),
+        let head = match crate::wire::head(&server.io.read, server.io.max_message) {
+            Ok(Some(head)) => head,
+            Ok(None) => return Ok(false),
             Err(error) => return Err(Broken::Server { error, torn: false }),
+        };
+        if !backend::is_asynchronous(head.tag) {
+            return Ok(true);
+        }
+        if server.io.read.len() < head.total {
+            return Ok(false);
+        }
+        let frame = server.io.read.split_to(head.total);
+        match head.tag {
+            backend::PARAMETER_STATUS => server.note_parameter(frame.get(HEAD..).unwrap_or_default()),
+            _ => client.write.extend_from_slice(&frame),
         }
     }
 }
 
-enum Passed {
-    More,
-    End,
-}
-
-fn pass(server: &mut ServerConnection, client: &mut Connection) -> Result<Passed, Broken> {
-    loop {
-        let head = match client.head() {
-            Ok(Some(head)) if client.read.len() >= head.total => head,
-            Ok(_) => return Ok(Passed::More),
-            Err(_) => return Err(Broken::Client),
+/// Moves the client's messages that are there whole to the server's buffer, up to a burst; true when the data ended.
+fn pass(server: &mut ServerConnection, client: &mut Connection) -> Result<bool, Broken> {
+    while server.io.write.len() < limits::WRITE_BURST_BYTES {
+        let head = match client.head().map_err(Broken::Protocol)? {
+            Some(head) if client.read.len() >= head.total => head,
+            _ => return Ok(false),
         };
         let frame = client.read.get(..head.total).unwrap_or_default();
-        match head.tag {
-            frontend::COPY_DATA => server.io.write.extend_from_slice(frame),
+        let ended = match head.tag {
+            frontend::COPY_DATA => {
+                server.io.write.extend_from_slice(frame);
+                false
+            }
             frontend::COPY_DONE | frontend::COPY_FAIL => {
                 server.io.write.extend_from_slice(frame);
-                client.read.advance(head.total);
-                return Ok(Passed::End);
+                true
             }
             // PostgreSQL ignores them here.
-            frontend::FLUSH | frontend::SYNC => {}
+            frontend::FLUSH | frontend::SYNC => false,
             frontend::TERMINATE => return Err(Broken::Client),
+            // PostgreSQL ends the session too: it has not read the message whole (CopyGetData in copyfromparse.c).
             tag => {
-                // As PostgreSQL: an unexpected message ends the copy with an error; the message itself is lost.
                 let message = format!("unexpected message type 0x{tag:02X} during COPY from stdin");
-                frontend::frame(&mut server.io.write, frontend::COPY_FAIL, |b| {
-                    b.extend_from_slice(message.as_bytes());
-                    b.extend_from_slice(&[0]);
-                });
-                client.read.advance(head.total);
-                return Ok(Passed::End);
+                return Err(Broken::Protocol(Error::protocol(message)));
             }
-        }
+        };
         client.read.advance(head.total);
-        if server.io.write.len() >= limits::WRITE_BURST_BYTES {
-            return Ok(Passed::More);
+        if ended {
+            return Ok(true);
         }
     }
+    Ok(false)
 }

@@ -57,12 +57,22 @@ enum Gate {
 
 /// What the last reading of the shards' catalogs brought.
 struct Reading {
+    /// When it was begun, and ended.
     at: Option<Instant>,
+    ended: Option<Instant>,
     schemas: Vec<Option<ShardSchema>>,
+    /// What the shards said, as they said it: a reading that brings nothing new costs nobody their plans.
+    texts: Vec<Option<String>>,
     builtins: Option<Arc<HashMap<String, crate::catalog::BuiltinFunction>>>,
     /// The placement record agrees with the configuration.
     placed: bool,
     warnings: Vec<String>,
+}
+
+impl Reading {
+    fn is_recent(&self) -> bool {
+        self.ended.is_some_and(|at| at.elapsed() < limits::CATALOG_REFRESH_PAUSE)
+    }
 }
 
 static VERSIONS: AtomicU64 = AtomicU64::new(1);
@@ -74,6 +84,7 @@ impl Database {
     /// A control login or certificate that cannot be used.
     pub fn new(config: &config::Database, pool: &config::Pool) -> Result<Self> {
         let schemas: Vec<Option<ShardSchema>> = config.shards.iter().map(|_| None).collect();
+        let texts = config.shards.iter().map(|_| None).collect();
         let catalog = Catalog::empty(&config.name);
         Ok(Database {
             config: config.clone(),
@@ -81,7 +92,7 @@ impl Database {
             pools: Mutex::new(HashMap::new()),
             snapshot: ArcSwap::from_pointee(Snapshot { catalog: Arc::new(catalog), plans: PlanCache::default() }),
             control: Control::new(config)?,
-            reading: tokio::sync::Mutex::new(Reading { at: None, schemas, builtins: None, placed: false, warnings: Vec::new() }),
+            reading: tokio::sync::Mutex::new(Reading { at: None, ended: None, schemas, texts, builtins: None, placed: false, warnings: Vec::new() }),
             greetings: Mutex::new(HashMap::new()),
             ready: AtomicBool::new(false),
             gate: Mutex::new(Gate::Shut(Error::new(codes::CONNECTION_FAILURE, "no shard has been reached yet"))),
@@ -111,16 +122,31 @@ impl Database {
         if reading.at.is_some_and(|at| at > asked) {
             return Ok(()); // another session has read it since we asked
         }
-        self.read(&mut reading).await
+        self.read(&mut reading, true).await
     }
 
     /// As `refresh`, but not more often than once in a while: for names that nobody knows.
     pub async fn refresh_if_old(&self) -> Result<()> {
         let mut reading = self.reading.lock().await;
-        if reading.at.is_some_and(|at| at.elapsed() < limits::CATALOG_REFRESH_PAUSE) {
+        if reading.is_recent() {
             return Ok(());
         }
-        self.read(&mut reading).await
+        self.read(&mut reading, false).await
+    }
+
+    /// As `refresh_if_old`, in the background, unless it is being read already.
+    pub fn refresh_soon(self: &Arc<Self>) {
+        let Ok(reading) = self.reading.try_lock() else { return };
+        if reading.is_recent() {
+            return;
+        }
+        drop(reading);
+        let database = Arc::clone(self);
+        tokio::spawn(async move {
+            if let Err(error) = database.refresh_if_old().await {
+                tracing::warn!(%error, "catalog not read");
+            }
+        });
     }
 
     /// Tries again for shards that have not been read yet; true when nothing is missing.
@@ -129,16 +155,23 @@ impl Database {
         if reading.placed && reading.schemas.iter().all(Option::is_some) {
             return Ok(true);
         }
-        self.read(&mut reading).await?;
+        self.read(&mut reading, false).await?;
         Ok(reading.placed && reading.schemas.iter().all(Option::is_some))
     }
 
-    async fn read(&self, reading: &mut Reading) -> Result<()> {
+    /// `publish`: even if nothing has changed that we read.
+    async fn read(&self, reading: &mut Reading, mut publish: bool) -> Result<()> {
         let started = Instant::now();
+        publish |= reading.at.is_none() || !reading.placed || reading.builtins.is_none();
         let answers = self.control.read_all(QUERY).await;
-        for ((slot, answer), shard) in reading.schemas.iter_mut().zip(answers).zip(&self.config.shards) {
-            match answer.and_then(|text| parse(&text)) {
-                Ok(schema) => *slot = Some(schema),
+        let slots = reading.schemas.iter_mut().zip(&mut reading.texts);
+        for (((schema, text), answer), shard) in slots.zip(answers).zip(&self.config.shards) {
+            match answer.and_then(|text| Ok((parse(&text)?, text))) {
+                Ok((new, said)) => {
+                    publish |= text.as_ref() != Some(&said);
+                    *schema = Some(new);
+                    *text = Some(said);
+                }
                 Err(error) => tracing::warn!(database = %self.config.name, shard = %shard.name, %error, "catalog not read"),
             }
         }
@@ -155,8 +188,11 @@ impl Database {
         if !reading.placed {
             self.check_placement(reading).await?;
         }
-        self.publish(&reading.schemas, reading.builtins.clone().unwrap_or_default());
+        if publish {
+            self.publish(&reading.schemas, reading.builtins.clone().unwrap_or_default());
+        }
         reading.at = Some(started);
+        reading.ended = Some(Instant::now());
         let ready = reading.placed && reading.schemas.iter().all(Option::is_some);
         self.ready.store(ready, Ordering::Release);
         Ok(())
@@ -203,9 +239,18 @@ impl Database {
         if self.asks(shard).is_ok() {
             return Ok(());
         }
-        let completed = self.complete().await;
+        let completed = Box::pin(self.complete_if_old()).await;
         self.asks(shard)?;
-        completed.map(|_| ())
+        completed
+    }
+
+    /// As `complete`, but not more often than once in a while: a shard that is away must not hold up every statement
+    /// that needs it.
+    async fn complete_if_old(&self) -> Result<()> {
+        if self.reading.lock().await.is_recent() {
+            return Ok(());
+        }
+        self.complete().await.map(|_| ())
     }
 
     fn asks(&self, shard: ShardId) -> Result<()> {

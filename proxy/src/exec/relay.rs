@@ -36,6 +36,8 @@ pub enum Broken {
     /// The server is gone or talks nonsense. `torn`: a part of a row is on its way to the client, so that no error can
     /// be put behind it.
     Server { error: Error, torn: bool },
+    /// The client has broken the protocol: its session ends.
+    Protocol(Error),
 }
 
 /// A row of which a part was forwarded already.

@@ -22,6 +22,7 @@ use crate::wire::backend;
 use crate::wire::frontend;
 use bytes::BufMut;
 use bytes::BytesMut;
+use futures::FutureExt;
 use std::sync::Arc;
 
 /// Values and formats of one execution.
@@ -64,15 +65,25 @@ pub fn evict(server: &mut ServerConnection) -> Vec<u64> {
     closed
 }
 
-/// Asks a server for a statement's parameter types and columns.
+/// As `prepare` and `evict`, for an exchange of our own: what the server does not confirm is taken back.
+fn prepare_here(server: &mut ServerConnection, number: u64, text: &[u8], types: &[Oid]) {
+    if prepare(server, number, text, types) {
+        server.parsing(number);
+        for closed in evict(server) {
+            server.closing(closed);
+        }
+    }
+}
+
+/// Asks a server for a statement's parameter types and columns. Nothing may be owed on the connection.
 ///
 /// # Errors
-/// The server's error: the text is wrong, or a name in it is unknown.
+/// The server's error: the text is wrong, or a name in it is unknown; 08006 when it is gone.
 pub async fn describe(held: &mut Held, number: u64, text: &[u8], types: &[Oid]) -> Result<Description> {
     let unsynced = held.unsynced;
     let server: &mut ServerConnection = &mut held.lease;
     server.broken = true;
-    prepare(server, number, text, types);
+    prepare_here(server, number, text, types);
     frontend::put_describe_statement(&mut server.io.write, statement_name(number).as_bytes());
     frontend::put_empty(&mut server.io.write, if unsynced { frontend::FLUSH } else { frontend::SYNC });
     let mut description = Description::default();
@@ -80,33 +91,38 @@ pub async fn describe(held: &mut Held, number: u64, text: &[u8], types: &[Oid]) 
     let mut notices = BytesMut::new();
     loop {
         let (tag, body) = server.next(&mut notices).await?;
-        match tag {
-            backend::PARAMETER_DESCRIPTION => description.params = backend::parameter_description(&body)?,
-            backend::ROW_DESCRIPTION => {
-                description.fields = Some(backend::row_description(&body)?);
-                if unsynced {
-                    break;
-                }
-            }
-            backend::NO_DATA if unsynced => break,
-            backend::ERROR => {
-                server.statements.pop(&number);
-                failure = Some(backend::error(&body));
-                if unsynced {
-                    break;
-                }
-            }
-            backend::READY => {
-                server.note_ready(&body)?;
-                break;
-            }
-            _ => {}
+        // What cannot be read leaves the rest of the answer unread.
+        note_description(server, &mut description, tag, &body).inspect_err(|_| server.dead = true)?;
+        if tag == backend::ERROR {
+            failure = Some(backend::error(&body));
+        }
+        let last = match tag {
+            backend::READY => true,
+            backend::ROW_DESCRIPTION | backend::NO_DATA | backend::ERROR => unsynced,
+            _ => false,
+        };
+        if last {
+            break;
         }
     }
     match failure {
         Some(error) => Err(error),
         None => Ok(description),
     }
+}
+
+fn note_description(server: &mut ServerConnection, description: &mut Description, tag: u8, body: &[u8]) -> Result<()> {
+    match tag {
+        backend::PARSE_COMPLETE | backend::CLOSE_COMPLETE => server.confirmed(),
+        backend::PARAMETER_DESCRIPTION => description.params = backend::parameter_description(body)?,
+        backend::ROW_DESCRIPTION => description.fields = Some(backend::row_description(body)?),
+        backend::ERROR => server.not_confirmed(),
+        backend::READY => {
+            server.note_ready(body)?;
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 /// The column types of the shard text, asked once.
@@ -206,8 +222,7 @@ async fn start(
         held.owes_ready = !unsynced;
         let server: &mut ServerConnection = &mut held.lease;
         server.broken = true;
-        prepare(server, execution.planned.scatter_number, execution.text.as_bytes(), &description.params);
-        evict(server);
+        prepare_here(server, execution.planned.scatter_number, execution.text.as_bytes(), &description.params);
         let out = &mut server.io.write;
         frontend::put_bind(out, b"", name.as_bytes(), &tail);
         frontend::put_execute(out, b"", 0);
@@ -242,19 +257,15 @@ async fn drive(
     merge: &mut Merge,
     preface: &mut BytesMut,
 ) -> Result<Result<()>, Broken> {
-    let mut out = BytesMut::new();
     while let Want::Input(input) = merge.wants() {
         let Some(held) = shards.get(input).and_then(|&s| backends.find(s)) else {
             return Ok(Err(Error::internal("the merge wants an input that is not there")));
         };
-        let fed = feed(held, client, merge, input, &mut out, preface);
+        let fed = feed(held, client, merge, input, preface);
         let server: &mut ServerConnection = &mut held.lease;
         match fed {
             Ok(true) => {}
             Ok(false) => {
-                if client.write.len() >= limits::WRITE_BURST_BYTES {
-                    client.flush().await.map_err(|_| Broken::Client)?;
-                }
                 if let Err(error) = wait(server, client).await? {
                     return Ok(Err(error));
                 }
@@ -274,7 +285,6 @@ fn feed(
     client: &mut Connection,
     merge: &mut Merge,
     input: usize,
-    out: &mut BytesMut,
     preface: &mut BytesMut,
 ) -> Result<bool> {
     let server: &mut ServerConnection = &mut held.lease;
@@ -311,26 +321,31 @@ fn feed(
         let step = match head.tag {
             backend::DATA_ROW => merge.row(input, body, &mut client.write),
             backend::COMMAND_COMPLETE | backend::EMPTY_QUERY => merge.end(input, &mut client.write),
+            backend::ERROR => {
+                preface.clear();
+                Err(failed(server, body))
+            }
+            backend::PARSE_COMPLETE | backend::CLOSE_COMPLETE => {
+                server.confirmed();
+                Ok(())
+            }
             backend::BIND_COMPLETE => {
                 client.write.extend_from_slice(preface);
                 preface.clear();
                 Ok(())
             }
-            backend::ERROR => {
-                preface.clear();
-                Err(without_position(backend::error(body)))
-            }
             backend::PARAMETER_STATUS => {
                 server.note_parameter(body);
                 Ok(())
             }
-            backend::NOTICE => {
-                frontend::frame(out, backend::NOTICE, |b| b.put_slice(body));
-                client.write.extend_from_slice(out);
-                out.clear();
+            backend::NOTICE | backend::NOTIFICATION => {
+                frontend::frame(&mut client.write, head.tag, |b| b.put_slice(body));
                 Ok(())
             }
-            backend::READY => Err(Error::internal("a shard ended its answer early")),
+            backend::READY => {
+                server.dead = true;
+                Err(Error::internal("a shard ended its answer early"))
+            }
             _ => Ok(()),
         };
         if let Err(error) = step {
@@ -343,20 +358,19 @@ fn feed(
     result
 }
 
+/// Waits for bytes from a shard. The client gets what there is when none have come yet, and is seen to go away.
 async fn wait(server: &mut ServerConnection, client: &mut Connection) -> Result<Result<()>, Broken> {
+    if !client.write.is_empty() {
+        if let Some(got) = server.io.exchange().now_or_never() {
+            return Ok(received(server, got));
+        }
+        client.flush().await.map_err(|_| Broken::Client)?;
+    }
     loop {
         let watch = client.read.len() < limits::READ_BURST_BYTES;
         tokio::select! {
             biased;
-            got = server.io.exchange() => {
-                return Ok(match got {
-                    Ok(_) => Ok(()),
-                    Err(e) => {
-                        server.dead = true;
-                        Err(server.lost(&e))
-                    }
-                });
-            }
+            got = server.io.exchange() => return Ok(received(server, got)),
             got = client.fill(), if watch => {
                 if !matches!(got, Ok(n) if n > 0) {
                     return Err(Broken::Client);
@@ -364,6 +378,20 @@ async fn wait(server: &mut ServerConnection, client: &mut Connection) -> Result<
             }
         }
     }
+}
+
+fn received(server: &mut ServerConnection, got: std::io::Result<usize>) -> Result<()> {
+    got.map(|_| ()).map_err(|e| {
+        server.dead = true;
+        server.lost(&e)
+    })
+}
+
+/// The error that a shard has reported, as the client is to see it.
+fn failed(server: &mut ServerConnection, body: &[u8]) -> Error {
+    let error = backend::error(body);
+    server.not_confirmed();
+    if error.is_fatal() { server.ended(&error) } else { without_position(error) }
 }
 
 /// Brings every shard's connection back in step: what is left of its answer is read and thrown away; after an error
@@ -392,18 +420,20 @@ async fn drain(held: &mut Held) -> Result<()> {
         let (tag, body) = match held.lease.next(&mut notices).await {
             Ok(frame) => frame,
             Err(error) => {
-                held.lease.dead = true;
+                held.answering = false;
+                held.owes_ready = false;
                 return Err(error);
             }
         };
         match tag {
             backend::ERROR => {
                 held.answering = false;
-                failure = Some(backend::error(&body));
+                failure = Some(failed(&mut held.lease, &body));
             }
+            backend::PARSE_COMPLETE | backend::CLOSE_COMPLETE => held.lease.confirmed(),
             backend::COMMAND_COMPLETE => held.answering = false,
             backend::READY => {
-                held.lease.note_ready(&body)?;
+                held.lease.note_ready(&body).inspect_err(|_| held.lease.dead = true)?;
                 held.answering = false;
                 held.owes_ready = false;
             }
@@ -411,7 +441,7 @@ async fn drain(held: &mut Held) -> Result<()> {
         }
     }
     match failure {
-        Some(error) => Err(without_position(error)),
+        Some(error) => Err(error),
         None => Ok(()),
     }
 }

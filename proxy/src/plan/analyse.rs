@@ -95,7 +95,9 @@ pub struct Block {
 pub enum BlockKind {
     Select(SelectFacts),
     /// UNION, INTERSECT, EXCEPT; a query in parentheses with a LIMIT of its own
-    SetOperation { limited: bool },
+    SetOperation {
+        limited: bool,
+    },
     Values,
     /// INSERT, UPDATE, DELETE, MERGE
     Modify,
@@ -202,9 +204,7 @@ impl<'a> Analysis<'a> {
     /// A new instance; beyond the bound the statement is refused, and the instance is the last one made.
     pub fn add_owner(&mut self, owner: Owner) -> u32 {
         if self.owners.len() >= INSTANCES {
-            self.facts.refuse(Error::unsupported("a statement with so many tables").hint(
-                "Views and common table expressions are counted once for each time that they are used.",
-            ));
+            self.facts.too_large = true;
         } else {
             self.owners.push(owner);
         }
@@ -320,8 +320,7 @@ impl<'a> Analysis<'a> {
             }
             SetExpr::Table(table) => {
                 let first = self.owner_count();
-                let parts: Vec<String> =
-                    table.schema_name.iter().chain(&table.table_name).map(names::fold).collect();
+                let parts: Vec<String> = table.schema_name.iter().chain(&table.table_name).map(names::fold).collect();
                 let (_, item) = self.named_item(&parts, None, scope, env);
                 let names = item.columns.map(|c| c.into_iter().map(|(name, _)| Some(name)).collect());
                 let block = self.add_block(BlockKind::SetOperation { limited: false }, env, first..self.owner_count());
@@ -380,12 +379,11 @@ impl<'a> Analysis<'a> {
         let env = self.new_env(outer_env);
         let block = self.add_block(BlockKind::Values, env, first..first);
         let start = Rc::new(Scope { block: Some(block), ..outer.enter() });
-        let (root, scope) = self.from_list(&select.from, &start, env);
+        let (root, scope) = self.items_of(&select.from, &start, env);
         if let Some(selection) = &select.selection {
             self.conjuncts(selection, &scope, env);
         }
-        let mut uses = Uses::default();
-        uses.named_windows = select.named_window.iter().collect();
+        let mut uses = Uses { named_windows: select.named_window.iter().collect(), ..Uses::default() };
         let (grouped, grouping_sets) = self.group_by(select, &scope, env, &mut uses);
         // aggregates without GROUP BY give a row even where WHERE lets none through
         let bare = grouped.is_none() && (select.having.is_some() || self.has_aggregates(select, tail.query));
@@ -503,18 +501,9 @@ impl<'a> Analysis<'a> {
             not_null: false,
             nullable: true,
         };
-        let columns = outputs
-            .iter()
-            .map(|o| o.atom.and_then(|a| self.column_facts(a)).unwrap_or_else(unknown))
-            .collect();
-        self.add_owner(Owner {
-            label: String::new(),
-            relation: None,
-            key: None,
-            columns,
-            env,
-            nullable: false,
-        })
+        let columns =
+            outputs.iter().map(|o| o.atom.and_then(|a| self.column_facts(a)).unwrap_or_else(unknown)).collect();
+        self.add_owner(Owner { label: String::new(), relation: None, key: None, columns, env, nullable: false })
     }
 
     pub fn column_facts(&self, atom: Atom) -> Option<ColumnFacts> {
@@ -536,9 +525,9 @@ impl<'a> Analysis<'a> {
             return (None, false);
         }
         let sets = !modifiers.is_empty()
-            || exprs.iter().any(|e| {
-                matches!(e, Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_) | Expr::Tuple(_))
-            });
+            || exprs
+                .iter()
+                .any(|e| matches!(e, Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_) | Expr::Tuple(_)));
         let mut atoms = Vec::new();
         for expr in exprs {
             let meant = grouped_item(expr, select, |name| scope.has_column(name)).unwrap_or(expr);
@@ -607,12 +596,13 @@ impl<'a> Analysis<'a> {
     }
 
     /// A view's query, read from its definition.
-    fn view(&mut self, relation: &Arc<Relation>, env: usize) -> Option<(usize, Vec<Output>, Vec<Tagged>, Vec<Conditional>)> {
+    fn view(&mut self, relation: &Arc<Relation>, env: usize) -> Option<QueryResult<'a>> {
         let refuse = |facts: &mut Facts| {
             let name = &relation.name;
-            facts.refuse(Error::unsupported(format!("view {name} cannot be read here")).hint(
-                "Use the view's tables themselves, or choose a shard with SET shardway.shard.",
-            ));
+            facts.refuse(
+                Error::unsupported(format!("view {name} cannot be read here"))
+                    .hint("Use the view's tables themselves, or choose a shard with SET shardway.shard."),
+            );
         };
         let definition = relation.definition.as_deref().unwrap_or("");
         if self.view_depth >= VIEW_DEPTH {
@@ -632,12 +622,13 @@ impl<'a> Analysis<'a> {
         self.view_depth += 1;
         let result = self.query(query, &scope, env);
         self.view_depth -= 1;
-        let (block, facts, conditionals) = (result.block, result.facts, result.conditionals);
         let mut outputs = result.outputs?;
         for (output, column) in outputs.iter_mut().zip(&relation.columns) {
             output.name = Some(column.name.clone());
         }
-        Some((block, outputs, facts, conditionals))
+        // the scope belongs to the view's own text
+        let (facts, conditionals) = (result.facts, result.conditionals);
+        Some(QueryResult { block: result.block, outputs: Some(outputs), facts, conditionals, scope: None })
     }
 }
 
@@ -655,11 +646,7 @@ pub fn key_types(relation: &Relation) -> Option<Vec<KeyType>> {
 }
 
 /// The select item that an item of GROUP BY stands for: an ordinal, or an output name that is no input column.
-pub fn grouped_item<'q>(
-    expr: &'q Expr,
-    select: &'q Select,
-    is_column: impl Fn(&str) -> bool,
-) -> Option<&'q Expr> {
+pub fn grouped_item<'q>(expr: &'q Expr, select: &'q Select, is_column: impl Fn(&str) -> bool) -> Option<&'q Expr> {
     match expr {
         Expr::Value(value) => {
             let sqlparser::ast::Value::Number(digits, _) = &value.value else { return None };
@@ -712,11 +699,9 @@ pub fn output_name(expr: &Expr) -> Option<String> {
 /// Whether a query reads a relation of this unqualified name anywhere.
 fn mentions(query: &Query, name: &str) -> bool {
     use std::ops::ControlFlow;
-    let found = sqlparser::ast::visit_relations(query, |relation| {
-        match names::parts(relation) {
-            Some(parts) if parts.len() == 1 && parts.first().is_some_and(|p| p == name) => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
-        }
+    let found = sqlparser::ast::visit_relations(query, |relation| match names::parts(relation) {
+        Some(parts) if parts.len() == 1 && parts.first().is_some_and(|p| p == name) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
     });
     found.is_break()
 }

@@ -157,12 +157,13 @@ fn convert(pred: &Pred, classes: &Classes, key: &[Atom]) -> KeyExpr {
             None => KeyExpr::True,
         },
         Pred::Is(atom, test) => {
-            let parts = key.iter().enumerate().filter(|(_, k)| classes.same(**k, *atom)).map(|(column, _)| match test {
-                Test::Equals(value) => KeyExpr::Equals { column, value: value.clone() },
-                Test::EqualsAny(array) => KeyExpr::EqualsAny { column, array: array.clone() },
-                Test::Compare(op, value) => KeyExpr::Compare { column, op: *op, value: value.clone() },
-                Test::IsNull => KeyExpr::True,
-            });
+            let parts =
+                key.iter().enumerate().filter(|(_, k)| classes.same(**k, *atom)).map(|(column, _)| match test {
+                    Test::Equals(value) => KeyExpr::Equals { column, value: value.clone() },
+                    Test::EqualsAny(array) => KeyExpr::EqualsAny { column, array: array.clone() },
+                    Test::Compare(op, value) => KeyExpr::Compare { column, op: *op, value: value.clone() },
+                    Test::IsNull => KeyExpr::True,
+                });
             all(parts.collect())
         }
         Pred::And(preds) => all(preds.iter().map(|p| convert(p, classes, key)).collect()),

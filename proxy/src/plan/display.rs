@@ -85,10 +85,9 @@ impl fmt::Display for Printed<'_> {
                 let names: Vec<String> = unknown.names.iter().map(ToString::to_string).collect();
                 vec![format!("unknown {}", names.join(", "))]
             }
-            Plan::AskFirst(error) => vec!["ask the home shard, then refuse".to_owned()]
-                .into_iter()
-                .chain(error_lines(error))
-                .collect(),
+            Plan::AskFirst(error) => {
+                vec!["ask the home shard, then refuse".to_owned()].into_iter().chain(error_lines(error)).collect()
+            }
             Plan::Refuse(error) => error_lines(error),
         };
         f.write_str(&lines.join("\n"))
@@ -145,9 +144,11 @@ impl Names<'_> {
         if rows.opaque {
             lines.push("opaque".to_owned());
         }
-        lines.extend(rows.set_config.iter().map(|s| {
-            format!("sets {}{}", s.name, if s.local { " for the transaction" } else { "" })
-        }));
+        lines.extend(
+            rows.set_config
+                .iter()
+                .map(|s| format!("sets {}{}", s.name, if s.local { " for the transaction" } else { "" })),
+        );
         lines.extend(rows.pins.map(|reason| format!("pins: {reason:?}")));
         lines.extend(rows.copy.map(|direction| format!("copy {direction:?}").to_lowercase()));
         if rows.makes.changes_schema {
@@ -315,7 +316,13 @@ fn output(output: &Output) -> String {
 
 fn sort_key(by: &str, descending: bool, nulls_first: bool) -> String {
     let direction = if descending { " desc" } else { "" };
-    let nulls = if nulls_first == descending { "" } else if nulls_first { " nulls first" } else { " nulls last" };
+    let nulls = if nulls_first == descending {
+        ""
+    } else if nulls_first {
+        " nulls first"
+    } else {
+        " nulls last"
+    };
     format!("{by}{direction}{nulls}")
 }
 

@@ -8,7 +8,7 @@ use super::Plan;
 use super::RowsPlan;
 use super::Target;
 use super::plan as plan_statement;
-use super::schema::Cursor;
+use super::schema::cursor::Cursor;
 use crate::error::Error;
 use crate::sql::Statement;
 use crate::sql::command::Command;
@@ -16,14 +16,14 @@ use std::sync::Arc;
 
 /// Plans EXPLAIN.
 pub fn plan(statement: &Statement, context: &Context<'_>) -> Plan {
-    let mut cursor = Cursor::new(statement);
-    cursor.take("explain");
+    let mut cursor = Cursor::new(&statement.text, &statement.tokens);
+    cursor.word("explain");
     let (mut analyze, mut text) = (false, true);
-    match cursor.parenthesised() {
-        Some(options) => (analyze, text) = read_options(&options),
+    match cursor.parens() {
+        Some(options) => (analyze, text) = read_options(&options.rest().to_ascii_lowercase()),
         None => {
-            analyze |= cursor.take("analyze") || cursor.take("analyse");
-            cursor.take("verbose");
+            analyze |= cursor.word("analyze") || cursor.word("analyse");
+            cursor.word("verbose");
         }
     }
     let Some(start) = cursor.peek().map(|t| t.start as usize) else {
@@ -60,11 +60,10 @@ pub fn plan(statement: &Statement, context: &Context<'_>) -> Plan {
     Plan::Explain(ExplainPlan { inner: rows, body: start, analyze, lines, prefix, text })
 }
 
-/// ANALYZE and FORMAT of `(…)`, which is in lower case.
+/// ANALYZE and FORMAT among the options, which are in lower case.
 fn read_options(options: &str) -> (bool, bool) {
     let (mut analyze, mut text) = (false, true);
-    let inside = options.trim_start_matches('(').trim_end_matches(')');
-    for option in inside.split(',') {
+    for option in options.split(',') {
         let mut words = option.split_whitespace();
         let name = words.next().unwrap_or("");
         let value = words.next().unwrap_or("").trim_matches('\'');

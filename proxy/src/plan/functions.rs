@@ -14,7 +14,10 @@ pub enum Kind {
     /// It may read or write what its name does not say.
     Opaque,
     /// The operator says where it runs.
-    Declared { runs_on: RunsOn, stateless: bool },
+    Declared {
+        runs_on: RunsOn,
+        stateless: bool,
+    },
     /// `now()` and the like: one value for a transaction, another on each server.
     Time,
     /// Its answer depends on the server or the connection.
@@ -23,7 +26,9 @@ pub enum Kind {
     Sequence,
     SetConfig,
     /// Locks that last for the session, or for the transaction.
-    AdvisoryLock { session: bool },
+    AdvisoryLock {
+        session: bool,
+    },
     Notify,
     /// No such function is known.
     Unknown,
@@ -39,40 +44,96 @@ pub struct Traits {
 
 /// Functions that make one value for a transaction or a statement; `age(x)` counts from today.
 const TIME: [&str; 10] = [
-    "age", "current_date", "current_time", "current_timestamp", "localtime", "localtimestamp", "now",
-    "statement_timestamp", "timenow", "transaction_timestamp",
+    "age",
+    "current_date",
+    "current_time",
+    "current_timestamp",
+    "localtime",
+    "localtimestamp",
+    "now",
+    "statement_timestamp",
+    "timenow",
+    "transaction_timestamp",
 ];
 
 /// Built-in functions that read tables by name or by text, their sizes, or large objects.
 const READS_TABLES: [&str; 24] = [
-    "cursor_to_xml", "cursor_to_xmlschema", "database_to_xml", "database_to_xml_and_xmlschema",
-    "database_to_xmlschema", "query_to_xml", "query_to_xml_and_xmlschema", "query_to_xmlschema", "schema_to_xml",
-    "schema_to_xml_and_xmlschema", "schema_to_xmlschema", "table_to_xml", "table_to_xml_and_xmlschema",
-    "table_to_xmlschema", "pg_total_relation_size", "pg_relation_size", "pg_table_size", "pg_indexes_size",
-    "pg_database_size", "ts_stat", "ts_rewrite", "lo_import", "lo_export", "pg_stat_get_numscans",
+    "cursor_to_xml",
+    "cursor_to_xmlschema",
+    "database_to_xml",
+    "database_to_xml_and_xmlschema",
+    "database_to_xmlschema",
+    "query_to_xml",
+    "query_to_xml_and_xmlschema",
+    "query_to_xmlschema",
+    "schema_to_xml",
+    "schema_to_xml_and_xmlschema",
+    "schema_to_xmlschema",
+    "table_to_xml",
+    "table_to_xml_and_xmlschema",
+    "table_to_xmlschema",
+    "pg_total_relation_size",
+    "pg_relation_size",
+    "pg_table_size",
+    "pg_indexes_size",
+    "pg_database_size",
+    "ts_stat",
+    "ts_rewrite",
+    "lo_import",
+    "lo_export",
+    "pg_stat_get_numscans",
 ];
 
 /// Names of built-in functions whose volatile answers are as good from any server, row by row.
-const FRESH: [&str; 6] =
-    ["clock_timestamp", "gen_random_uuid", "random", "random_normal", "uuidv4", "uuidv7"];
+const FRESH: [&str; 6] = ["clock_timestamp", "gen_random_uuid", "random", "random_normal", "uuidv4", "uuidv7"];
 
 /// Built-in functions whose answers differ between servers, databases or connections and do not begin with `pg_`.
 const SERVER: [&str; 27] = [
-    "current_catalog", "current_database", "version", "inet_client_addr", "inet_client_port", "inet_server_addr",
-    "inet_server_port", "txid_current", "txid_current_if_assigned", "txid_current_snapshot", "txid_status",
-    "txid_snapshot_xmin", "txid_snapshot_xmax", "to_regclass", "to_regtype", "to_regproc", "to_regprocedure",
-    "to_regoper", "to_regoperator", "to_regnamespace", "to_regrole", "to_regcollation", "col_description",
-    "obj_description", "shobj_description", "format_type", "timeofday",
+    "current_catalog",
+    "current_database",
+    "version",
+    "inet_client_addr",
+    "inet_client_port",
+    "inet_server_addr",
+    "inet_server_port",
+    "txid_current",
+    "txid_current_if_assigned",
+    "txid_current_snapshot",
+    "txid_status",
+    "txid_snapshot_xmin",
+    "txid_snapshot_xmax",
+    "to_regclass",
+    "to_regtype",
+    "to_regproc",
+    "to_regprocedure",
+    "to_regoper",
+    "to_regoperator",
+    "to_regnamespace",
+    "to_regrole",
+    "to_regcollation",
+    "col_description",
+    "obj_description",
+    "shobj_description",
+    "format_type",
+    "timeofday",
 ];
 
 /// Functions with a `pg_` name that only compute.
-const PG_PLAIN: [&str; 5] =
-    ["pg_typeof", "pg_column_size", "pg_size_pretty", "pg_size_bytes", "pg_client_encoding"];
+const PG_PLAIN: [&str; 5] = ["pg_typeof", "pg_column_size", "pg_size_pretty", "pg_size_bytes", "pg_client_encoding"];
 
 /// Aggregates whose result depends on the order of their input.
 pub const ORDERED_AGGREGATES: [&str; 11] = [
-    "array_agg", "string_agg", "json_agg", "jsonb_agg", "json_object_agg", "jsonb_object_agg", "xmlagg",
-    "json_agg_strict", "jsonb_agg_strict", "json_arrayagg", "json_objectagg",
+    "array_agg",
+    "string_agg",
+    "json_agg",
+    "jsonb_agg",
+    "json_object_agg",
+    "jsonb_object_agg",
+    "xmlagg",
+    "json_agg_strict",
+    "jsonb_agg_strict",
+    "json_arrayagg",
+    "json_objectagg",
 ];
 
 /// What a function of this name does; `parts` is the name, folded, with its schema where that is written.
@@ -83,10 +144,8 @@ pub fn kind(context: &Context<'_>, parts: &[String]) -> Kind {
     let is_named = |f: &&UserFunction| schema.is_none_or(|s| f.name.schema == s);
     let user: Vec<&UserFunction> = functions.user.get(name).into_iter().flatten().filter(is_named).collect();
     if !user.is_empty() && schema != Some("pg_catalog") {
-        let declared = functions
-            .declared
-            .iter()
-            .find(|d| d.name == *name && user.iter().all(|f| f.name.schema == d.schema));
+        let declared =
+            functions.declared.iter().find(|d| d.name == *name && user.iter().all(|f| f.name.schema == d.schema));
         if let Some(declared) = declared {
             return Kind::Declared { runs_on: declared.runs_on.clone(), stateless: declared.stateless };
         }

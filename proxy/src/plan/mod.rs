@@ -162,14 +162,26 @@ pub enum KeyExpr {
     True,
     /// No row can match.
     False,
-    Equals { column: usize, value: Source },
+    Equals {
+        column: usize,
+        value: Source,
+    },
     /// `= ANY(array)`, one array value.
-    EqualsAny { column: usize, array: Source },
-    IsNull { column: usize },
+    EqualsAny {
+        column: usize,
+        array: Source,
+    },
+    IsNull {
+        column: usize,
+    },
     /// The whole key of a row that an INSERT writes, one source for each key column; NULL is a value here.
     Row(Vec<Source>),
     /// `column op value`, op one of < <= > >=.
-    Compare { column: usize, op: CompareOp, value: Source },
+    Compare {
+        column: usize,
+        op: CompareOp,
+        value: Source,
+    },
     And(Vec<KeyExpr>),
     Or(Vec<KeyExpr>),
 }
@@ -186,7 +198,10 @@ pub enum CompareOp {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
     /// The n-th literal of the text (see `sql::Normalized`), from 0. A minus sign before it is in `negative`.
-    Literal { ordinal: usize, negative: bool },
+    Literal {
+        ordinal: usize,
+        negative: bool,
+    },
     /// `$n`, from 1.
     Param(usize),
     Const(Datum),
@@ -302,18 +317,39 @@ pub enum Output {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Aggregate {
     /// sum of bigint partial counts → bigint
-    Count { partial: usize },
+    Count {
+        partial: usize,
+    },
     /// sum; `partial` has sum's result type, or numeric/double for the narrower types as the plan casts it
-    Sum { partial: usize },
+    Sum {
+        partial: usize,
+    },
     /// avg: partial sum and partial count; numeric by PostgreSQL's division, or double
-    Avg { sum: usize, count: usize },
+    Avg {
+        sum: usize,
+        count: usize,
+    },
     /// min or max: `value` in the client's format, `sort` the same value in binary
-    Min { value: usize, sort: usize },
-    Max { value: usize, sort: usize },
-    BoolAnd { partial: usize },
-    BoolOr { partial: usize },
-    BitAnd { partial: usize },
-    BitOr { partial: usize },
+    Min {
+        value: usize,
+        sort: usize,
+    },
+    Max {
+        value: usize,
+        sort: usize,
+    },
+    BoolAnd {
+        partial: usize,
+    },
+    BoolOr {
+        partial: usize,
+    },
+    BitAnd {
+        partial: usize,
+    },
+    BitOr {
+        partial: usize,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -184,7 +184,9 @@ fn equal_any(left: &Expr, right: &Expr, scope: &impl Resolve) -> Pred {
     let Some((atom, facts)) = bare(left, scope) else { return Pred::True };
     let Some(key) = KeyType::from_oid(facts.type_oid).filter(|_| family(&facts).is_some()) else { return Pred::True };
     let (array, cast) = match peel(right) {
-        Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr, data_type, .. } => (peel(expr), Some(data_type)),
+        Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr, data_type, .. } => {
+            (peel(expr), Some(data_type))
+        }
         other => (other, None),
     };
     if let Some(cast) = cast
@@ -266,7 +268,8 @@ pub fn operand(expr: &Expr, facts: &ColumnFacts, scope: &impl Resolve) -> Option
     if let Some(operand) = source(value, negative, scope) {
         return Some(operand);
     }
-    constant(value, negative, KeyType::from_oid(facts.type_oid)?, scope.text()).map(|d| Operand::Source(Source::Const(d)))
+    constant(value, negative, KeyType::from_oid(facts.type_oid)?, scope.text())
+        .map(|d| Operand::Source(Source::Const(d)))
 }
 
 /// A literal or parameter of the client's text.
@@ -279,9 +282,7 @@ fn source(value: &ValueWithSpan, negative: bool, scope: &impl Resolve) -> Option
             Some(Operand::Source(Source::Param(number)))
         }
         Value::Boolean(_) => None,
-        _ if text.is_client => {
-            Some(Operand::Source(Source::Literal { ordinal: text.literal(value.span)?, negative }))
-        }
+        _ if text.is_client => Some(Operand::Source(Source::Literal { ordinal: text.literal(value.span)?, negative })),
         _ => None,
     }
 }

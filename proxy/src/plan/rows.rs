@@ -13,6 +13,9 @@ use super::analyse::Analysis;
 use super::analyse::Facts;
 use super::analyse::QueryResult;
 use super::analyse::Scope;
+use super::analyse::Write;
+use super::functions;
+use super::functions::Kind;
 use super::scatter;
 use super::source::SourceText;
 use super::words;
@@ -44,7 +47,9 @@ pub fn plan_opaque(statement: &Statement, context: &Context<'_>) -> Plan {
     let what = if statement.command == Command::Do { "DO" } else { "CALL" };
     let shard = match context.forced_shard {
         Some(shard) => Some(shard),
-        None => (!context.catalog.has_distributed_tables() || context.catalog.shards.len() <= 1).then_some(Catalog::HOME),
+        None => {
+            (!context.catalog.has_distributed_tables() || context.catalog.shards.len() <= 1).then_some(Catalog::HOME)
+        }
     };
     match shard {
         Some(shard) => {
@@ -86,6 +91,12 @@ fn decide(analysis: &Analysis<'_>, tree: &Tree, result: &QueryResult<'_>, source
     }
     if let Some(error) = &facts.error {
         return Plan::Refuse(error.clone());
+    }
+    if facts.too_large {
+        return Plan::Refuse(
+            Error::unsupported("a statement with so many tables")
+                .hint("Views and common table expressions are counted once for each time that they are used."),
+        );
     }
     if facts.foreign {
         return Plan::AskFirst(Error::unsupported("a construct that cannot be read here").hint(CHOOSE));
@@ -228,7 +239,13 @@ fn opaque_refused(what: &str) -> Error {
 
 /// Tables that are each on another shard.
 fn apart(facts: &Facts) -> Error {
-    let what: Vec<&str> = facts.needs.iter().map(|(_, what)| what.as_str()).collect();
+    let mut what: Vec<&str> = facts.needs.iter().map(|(_, what)| what.as_str()).collect();
+    if facts.system {
+        what.push("catalog tables");
+    }
+    if facts.temporary {
+        what.push("temporary tables");
+    }
     let error = Error::unsupported("a statement over tables that are on different shards");
     let error = if what.is_empty() { error } else { error.detail(format!("It needs {}.", what.join(", "))) };
     error.hint("Make the smaller ones reference tables, or keep them on one shard.")
@@ -244,11 +261,32 @@ fn opaque_construct(facts: &Facts, context: &Context<'_>) -> Option<String> {
         if write.relation.has_rules {
             return Some(format!("a rule of {table}"));
         }
+        if let Some(function) = opaque_default(write, context) {
+            return Some(format!("function {function} in a default of {table}"));
+        }
         if let Some(trigger) = write.relation.triggers.iter().find(|t| !is_harmless(t, context)) {
             return Some(format!("trigger {} of {table}", trigger.name));
         }
     }
     None
+}
+
+/// A function in a column default that an INSERT may call.
+fn opaque_default(write: &Write, context: &Context<'_>) -> Option<String> {
+    if context.catalog.functions.user.is_empty() {
+        return None;
+    }
+    let defaults = write.relation.columns.iter().filter_map(|c| c.default.as_deref());
+    let calls = defaults.flat_map(|default| {
+        default.match_indices('(').map(move |(at, _)| called_name(default.get(..at).unwrap_or("")))
+    });
+    calls.map(str::to_owned).find(|name| functions::kind(context, std::slice::from_ref(name)) == Kind::Opaque)
+}
+
+/// The name that stands before an opening parenthesis.
+fn called_name(before: &str) -> &str {
+    let start = before.rfind(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$')).map_or(0, |at| at + 1);
+    before.get(start..).unwrap_or("")
 }
 
 /// A trigger whose function is declared IMMUTABLE, or built in.
@@ -284,7 +322,7 @@ fn into(
 
 fn effect(facts: &Facts) -> Effect {
     let sequence = facts.pins == Some(PinReason::SequenceState);
-    if !facts.writes.is_empty() || facts.opaque.is_some() || facts.into || sequence {
+    if facts.modifies || facts.opaque.is_some() || facts.into || sequence {
         Effect::Write
     } else if facts.locks {
         Effect::Lock
@@ -307,4 +345,14 @@ fn remembering(facts: &Facts, context: &Context<'_>, mut plan: RowsPlan) -> Rows
 /// Whether a condition leaves several shards whatever the values are.
 fn is_everywhere(condition: &KeyCondition, catalog: &Catalog) -> bool {
     condition.expr == KeyExpr::True && catalog.map(condition.map).is_none_or(|map| map.shards().len() > 1)
+}
+
+/// A plan that can only run whole, refused if no values can make it.
+pub fn refuse_unbounded(rows: RowsPlan, catalog: &Catalog) -> Plan {
+    match (&rows.target, &rows.scatter) {
+        (Target::Keys { conditions, .. }, Err(error)) if conditions.iter().any(|c| is_everywhere(c, catalog)) => {
+            Plan::Refuse(error.clone())
+        }
+        _ => Plan::Rows(rows),
+    }
 }

@@ -96,11 +96,17 @@ fn refused(what: &str) -> Error {
 /// What cannot be on several shards wherever it stands.
 fn statement_wide(analysis: &Analysis<'_>) -> Result<(), Error> {
     let facts = &analysis.facts;
+    if facts.modifies {
+        return Err(super::rows::writes_refused());
+    }
     let found = |what: &Option<String>, rest: &str| what.as_ref().map(|name| format!("{name} {rest}"));
     let policies = facts.policies.as_ref().map(ToString::to_string);
     let reason = None
         .or(found(&facts.system_column.as_ref().map(|c| format!("system column {c}")), "over several shards"))
-        .or(found(&facts.server.as_ref().map(|f| format!("function {f}")), "over several shards, which answer differently"))
+        .or(found(
+            &facts.server.as_ref().map(|f| format!("function {f}")),
+            "over several shards, which answer differently",
+        ))
         .or(found(&facts.time.as_ref().map(|f| format!("{f},")), "which has another value on each of several shards"))
         .or(found(&facts.object_name, "over several shards, whose object identifiers differ"))
         .or(found(&policies.map(|t| format!("table {t} with row security or rules")), "over several shards"))
@@ -110,7 +116,6 @@ fn statement_wide(analysis: &Analysis<'_>) -> Result<(), Error> {
             .then(|| "a sharded table beside catalog tables or temporary tables".to_owned()))
         .or(facts.needs.first().map(|(_, what)| format!("a sharded table beside {what}, which is on one shard")))
         .or((!facts.set_config.is_empty()).then(|| "set_config over several shards".to_owned()))
-        .or((!facts.writes.is_empty()).then(|| "writes over several shards".to_owned()))
         .or((!facts.conditions.is_empty()).then(|| "a function that runs by shard key, over several shards".to_owned()))
         .or((facts.shared_cte && facts.volatile.is_some())
             .then(|| "a volatile function beside a common table expression that is used twice".to_owned()));
@@ -133,7 +138,9 @@ impl Scattered<'_, '_, '_> {
         }
         let windows_by_key = self.facts.windows.iter().all(|w| self.contains_key(w));
         if !windows_by_key {
-            return Err(refused("a window function over several shards whose PARTITION BY does not contain the shard key"));
+            return Err(refused(
+                "a window function over several shards whose PARTITION BY does not contain the shard key",
+            ));
         }
         self.fix_compared_literals();
         let is_grouped = self.facts.grouped.is_some() || self.facts.aggregates || self.facts.having;
@@ -170,9 +177,8 @@ impl Scattered<'_, '_, '_> {
         if let Some(collation) = &facts.collation {
             return Err(refused(&format!("{what} over several shards beside COLLATE \"{collation}\"")));
         }
-        let loose = facts.relations.iter().find(|r| {
-            r.columns.iter().any(|c| c.collation == Collation::Nondeterministic)
-        });
+        let loose =
+            facts.relations.iter().find(|r| r.columns.iter().any(|c| c.collation == Collation::Nondeterministic));
         match loose {
             Some(table) => Err(refused(&format!(
                 "{what} over several shards with a nondeterministic collation in table {}",

@@ -20,8 +20,7 @@ pub struct SourceText<'t> {
 
 impl<'t> SourceText<'t> {
     pub fn new(text: &'t str, tokens: &'t [Token], is_client: bool, standard_conforming_strings: bool) -> Self {
-        let literals =
-            tokens.iter().filter(|t| t.is_literal()).map(|t| (t.start as usize, t.end as usize)).collect();
+        let literals = tokens.iter().filter(|t| t.is_literal()).map(|t| (t.start as usize, t.end as usize)).collect();
         SourceText { text, tokens, lines: LineIndex::new(text), literals, is_client, standard_conforming_strings }
     }
 

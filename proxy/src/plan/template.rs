@@ -15,7 +15,10 @@ pub struct Template {
 pub enum Piece {
     Text(String),
     /// The client's text from the start of one token to the end of another.
-    Tokens { first: usize, last: usize },
+    Tokens {
+        first: usize,
+        last: usize,
+    },
 }
 
 impl Template {

@@ -10,17 +10,22 @@ use crate::wire::startup::CANCEL_REQUEST;
 use bytes::BufMut;
 use bytes::BytesMut;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use tokio::io::AsyncReadExt;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 /// Where and with which key a server connection's statement is cancelled.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct CancelTarget {
     pub connector: super::Connector,
     pub pid: i32,
     pub secret: Vec<u8>,
+    /// A request was sent of which it is not known whether the server has taken it: it may still come. The connection
+    /// is not used again.
+    pub uncertain: AtomicBool,
 }
 
 /// The server connections at work for one client.
@@ -59,10 +64,12 @@ async fn send(target: &CancelTarget) -> Result<(), crate::error::Error> {
     packet.put_i32(target.pid);
     packet.put_slice(&target.secret);
     let lost = |e: std::io::Error| crate::net::lost("cancel request", &e);
+    target.uncertain.store(true, Ordering::Release);
     stream.write_all(&packet).await.map_err(lost)?;
     stream.flush().await.map_err(lost)?;
     // The server closes the connection once the signal has been sent.
     let mut rest = [0u8; 16];
-    while matches!(stream.read(&mut rest).await, Ok(n) if n > 0) {}
+    while stream.read(&mut rest).await.map_err(lost)? > 0 {}
+    target.uncertain.store(false, Ordering::Release);
     Ok(())
 }

@@ -22,6 +22,7 @@ use crate::wire::startup;
 use bytes::BufMut;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::io::AsyncWriteExt;
@@ -93,7 +94,7 @@ impl Connector {
         let Inner { endpoint, tls, .. } = &*self.0;
         let tcp = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await.map_err(|e| self.unreachable(e))?;
         tcp.set_nodelay(true).map_err(|e| self.unreachable(e))?;
-        let keepalive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(60));
+        let keepalive = socket2::TcpKeepalive::new().with_time(limits::KEEPALIVE);
         let _ = socket2::SockRef::from(&tcp).set_tcp_keepalive(&keepalive);
         match tls {
             None => Ok(Stream::Plain(tcp)),
@@ -180,7 +181,7 @@ impl Connector {
             }
         }
         io.max_message = limits::MESSAGE_BYTES;
-        let cancel = CancelTarget { connector: self.clone(), pid: key.0, secret: key.1 };
+        let cancel = CancelTarget { connector: self.clone(), pid: key.0, secret: key.1, uncertain: AtomicBool::new(false) };
         Ok(ServerConnection::new(io, cancel, parameters))
     }
 }
@@ -202,6 +203,6 @@ impl bb8::ManageConnection for Connector {
     }
 
     fn has_broken(&self, connection: &mut ServerConnection) -> bool {
-        connection.broken || connection.dead
+        connection.is_spent()
     }
 }

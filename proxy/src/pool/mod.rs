@@ -13,3 +13,4 @@ pub use lease::Pool;
 pub use lease::PoolCounts;
 pub use server::Answer;
 pub use server::ServerConnection;
+pub use server::own_portal;

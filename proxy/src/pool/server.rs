@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::error::Result;
+use crate::error::codes;
 use crate::net::Connection;
 use crate::net::lost;
 use crate::pool::CancelTarget;
@@ -12,7 +13,10 @@ use crate::wire::frontend;
 use bytes::BytesMut;
 use lru::LruCache;
 use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
 
 /// A server connection. `broken` is true from the first byte that is sent until ReadyForQuery says idle and nothing is
 /// owed, so that dropping it at any point is safe: the pool closes what is broken.
@@ -28,12 +32,33 @@ pub struct ServerConnection {
     pub broken: bool,
     /// It was lost, or what it owes cannot be told: it is never used again.
     pub dead: bool,
+    /// Not to be used by another session: it is closed when it is given back.
+    pub retired: bool,
     /// A BEGIN of ours was sent ahead of what comes next: its answer, up to ReadyForQuery, is nobody's.
     pub begun_ahead: bool,
     /// What the server reported last of each parameter.
     pub parameters: BTreeMap<String, String>,
     /// Reported parameters that changed since the session looked.
     pub changed: Vec<String>,
+    /// Whole frames that are the client's although they came beside an answer of our own: notifications.
+    pub news: BytesMut,
+    /// Parse and Close messages whose answers are still to come, outside a client's pipeline.
+    unconfirmed: VecDeque<Unconfirmed>,
+}
+
+/// A change to the statements prepared on a server that it has not confirmed yet.
+#[derive(Debug)]
+enum Unconfirmed {
+    Parse(u64),
+    Close(u64),
+}
+
+/// Numbers for portals of our own: a name is never used twice, so that one that an error left open is in nobody's way.
+static PORTALS: AtomicU64 = AtomicU64::new(1);
+
+/// The name of a portal of our own. The client's unnamed portal must survive what we run in its transaction.
+pub fn own_portal() -> String {
+    format!("shardway_{}", PORTALS.fetch_add(1, Ordering::Relaxed))
 }
 
 /// What an exchange of our own brought.
@@ -57,10 +82,18 @@ impl ServerConnection {
             status: Status::Idle,
             broken: false,
             dead: false,
+            retired: false,
             begun_ahead: false,
             parameters,
             changed: Vec::new(),
+            news: BytesMut::new(),
+            unconfirmed: VecDeque::new(),
         }
+    }
+
+    /// It must not go back to the pool: something is open or owed on it, or may still come.
+    pub fn is_spent(&self) -> bool {
+        self.broken || self.dead || self.retired || self.cancel.uncertain.load(Ordering::Acquire)
     }
 
     /// The server's address, for messages.
@@ -70,6 +103,41 @@ impl ServerConnection {
 
     pub fn lost(&self, error: &std::io::Error) -> Error {
         lost(&format!("connection to {} lost", self.place()), error)
+    }
+
+    /// The error for a connection that the server has ended with a FATAL error: the client's own session goes on.
+    pub fn ended(&mut self, last_words: &Error) -> Error {
+        self.dead = true;
+        Error::new(codes::CONNECTION_FAILURE, format!("connection to {} lost: {}", self.place(), last_words.message))
+    }
+
+    /// A Parse was sent that adds a statement.
+    pub fn parsing(&mut self, number: u64) {
+        self.unconfirmed.push_back(Unconfirmed::Parse(number));
+    }
+
+    /// A Close was sent that removes a statement.
+    pub fn closing(&mut self, number: u64) {
+        self.unconfirmed.push_back(Unconfirmed::Close(number));
+    }
+
+    /// ParseComplete or CloseComplete has come.
+    pub fn confirmed(&mut self) {
+        self.unconfirmed.pop_front();
+    }
+
+    /// An error has come: what was not confirmed before it has not happened.
+    pub fn not_confirmed(&mut self) {
+        for change in std::mem::take(&mut self.unconfirmed) {
+            match change {
+                Unconfirmed::Parse(number) => {
+                    self.statements.pop(&number);
+                }
+                Unconfirmed::Close(number) => {
+                    self.statements.put(number, ());
+                }
+            }
+        }
     }
 
     /// Notes an asynchronous ParameterStatus.
@@ -107,28 +175,39 @@ impl ServerConnection {
         match tag {
             backend::READY => self.begun_ahead = false,
             backend::ERROR => {
-                self.dead = true;
-                return Err(Error { raw: None, ..backend::error(body) });
+                let error = self.ended(&backend::error(body));
+                return Err(error);
             }
             _ => {}
         }
         Ok(true)
     }
 
-    /// Waits for the next frame that is no asynchronous one; notices are handed to `notices`.
+    /// Waits for the next frame that is no asynchronous one; notices are handed to `notices`, notifications kept as
+    /// `news`. Cancel-safe.
     ///
     /// # Errors
-    /// 08006 when the server is gone.
+    /// 08006 when the server is gone, or says that it goes; the connection is dead then.
     pub async fn next(&mut self, notices: &mut BytesMut) -> Result<(u8, BytesMut)> {
+        if self.dead {
+            return Err(Error::new(codes::CONNECTION_FAILURE, format!("connection to {} was lost", self.place())));
+        }
         loop {
-            if let Some((tag, body)) = self.io.cut()? {
+            let frame = self.io.cut().inspect_err(|_| self.dead = true)?;
+            if let Some((tag, body)) = frame {
                 if self.is_ahead(tag, &body)? {
                     continue;
                 }
                 match tag {
                     backend::PARAMETER_STATUS => self.note_parameter(&body),
-                    backend::NOTICE | backend::NOTIFICATION => {
-                        frontend::frame(notices, tag, |b| b.extend_from_slice(&body));
+                    backend::NOTICE => frontend::frame(notices, tag, |b| b.extend_from_slice(&body)),
+                    backend::NOTIFICATION => frontend::frame(&mut self.news, tag, |b| b.extend_from_slice(&body)),
+                    backend::ERROR => {
+                        let error = backend::error(&body);
+                        if error.is_fatal() {
+                            return Err(self.ended(&error));
+                        }
+                        return Ok((tag, body));
                     }
                     _ => return Ok((tag, body)),
                 }
@@ -154,46 +233,40 @@ impl ServerConnection {
         self.answer(backend::READY).await
     }
 
-    /// Runs a statement of our own inside an extended pipeline that must go on: unnamed statement, Flush, no Sync.
+    /// Runs a statement of our own inside an extended pipeline that must go on: unnamed statement, a portal of our own,
+    /// Flush, no Sync.
     ///
     /// # Errors
     /// The server's error; it then skips to the next Sync.
     pub async fn run_in_pipeline(&mut self, sql: &str) -> Result<Answer> {
         self.broken = true;
+        let portal = own_portal();
         let out = &mut self.io.write;
         frontend::put_parse(out, b"", sql.as_bytes(), &[]);
-        frontend::put_bind(out, b"", b"", frontend::NO_PARAMETERS);
-        frontend::put_execute(out, b"", 0);
+        frontend::put_bind(out, portal.as_bytes(), b"", frontend::NO_PARAMETERS);
+        frontend::put_execute(out, portal.as_bytes(), 0);
+        frontend::put_close_portal(out, portal.as_bytes());
         frontend::put_empty(out, frontend::FLUSH);
-        self.answer(backend::COMMAND_COMPLETE).await
+        self.answer(backend::CLOSE_COMPLETE).await
     }
 
     /// Reads up to a message of type `last` (or an error, when `last` is not ReadyForQuery).
+    ///
+    /// # Errors
+    /// The first error that the server reported; 08006 when it is gone, or what it says makes no sense.
     pub async fn answer(&mut self, last: u8) -> Result<Answer> {
         let mut answer = Answer::default();
         let mut failure = None;
         loop {
             let (tag, body) = self.next(&mut answer.notices).await?;
-            match tag {
-                backend::ROW_DESCRIPTION => answer.rows.clear(),
-                backend::DATA_ROW => {
-                    let row = crate::wire::read::row_values(&body)?;
-                    answer.rows.push(row.into_iter().map(|v| v.map(<[u8]>::to_vec)).collect());
+            if tag == backend::ERROR {
+                failure.get_or_insert(backend::error(&body));
+                if last != backend::READY {
+                    break;
                 }
-                backend::COMMAND_COMPLETE => {
-                    answer.tag = String::from_utf8_lossy(&body).trim_end_matches('\0').to_owned();
-                }
-                backend::ERROR => {
-                    failure.get_or_insert(backend::error(&body));
-                    if last != backend::READY {
-                        break;
-                    }
-                }
-                backend::READY => {
-                    self.note_ready(&body)?;
-                }
-                _ => {}
             }
+            // What cannot be read leaves the rest of the answer unread.
+            self.take_in(&mut answer, tag, &body).inspect_err(|_| self.dead = true)?;
             if tag == last {
                 break;
             }
@@ -202,6 +275,24 @@ impl ServerConnection {
             Some(error) => Err(error),
             None => Ok(answer),
         }
+    }
+
+    fn take_in(&mut self, answer: &mut Answer, tag: u8, body: &[u8]) -> Result<()> {
+        match tag {
+            backend::ROW_DESCRIPTION => answer.rows.clear(),
+            backend::DATA_ROW => {
+                let row = crate::wire::read::row_values(body)?;
+                answer.rows.push(row.into_iter().map(|v| v.map(<[u8]>::to_vec)).collect());
+            }
+            backend::COMMAND_COMPLETE => {
+                answer.tag = String::from_utf8_lossy(body).trim_end_matches('\0').to_owned();
+            }
+            backend::READY => {
+                self.note_ready(body)?;
+            }
+            _ => {}
+        }
+        Ok(())
     }
 }
 

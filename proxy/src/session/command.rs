@@ -4,15 +4,19 @@ use crate::catalog::ShardId;
 use crate::error::Error;
 use crate::error::codes;
 use crate::exec::backends::State;
+use crate::exec::backends::begin_text;
+use crate::exec::backends::modes_text;
 use crate::exec::backends::quote_identifier;
 use crate::exec::backends::run_on;
 use crate::plan::PinReason;
 use crate::plan::Plan;
 use crate::route::Route;
+use crate::session::Cursor;
 use crate::session::Failure;
 use crate::session::HOME;
 use crate::session::Outcome;
 use crate::session::Session;
+use crate::session::portal::Portal;
 use crate::session::settings::merge_modes;
 use crate::session::simple::needs_block;
 use crate::sql::command::Command;
@@ -84,12 +88,11 @@ impl Session {
         match self.backends.transaction.state {
             State::Idle | State::Implicit => {
                 // Statements before it in the same Query or pipeline belong to it.
-                for held in &mut self.backends.held {
-                    if held.unsynced && !held.joined {
-                        run_on(held, &crate::exec::backends::begin_text(modes)).await?;
-                        held.joined = true;
-                    }
+                let joined = modes_text(modes).map(|modes| format!("SET TRANSACTION{modes}"));
+                if let Some(text) = joined {
+                    self.on_joined(&text).await?;
                 }
+                self.begin_unsynced(&begin_text(modes)).await?;
                 self.variables.begin();
                 merge_modes(&mut self.backends.transaction.modes, modes);
                 self.backends.transaction.state = State::Open;
@@ -117,7 +120,7 @@ impl Session {
             _ => self.end_transaction(wanted).await?,
         };
         if self.several && self.backends.transaction.state == State::Idle {
-            self.backends.transaction.state = State::Implicit;
+            self.begin_implicit();
         }
         if chain {
             self.backends.transaction.state = State::Open;
@@ -142,10 +145,15 @@ impl Session {
         }
         self.backends.forget_transaction(!committed);
         self.portals.clear();
-        self.cursors.retain(|_, shard| self.backends.held.iter().any(|h| h.shard == *shard && h.pinned == Some(PinReason::HoldCursor)));
+        self.cursors.retain(|_, cursor| cursor.hold && self.backends.held.iter().any(|h| h.shard == cursor.shard));
         for shard in shards {
             self.note_changes(shard);
         }
+        if self.pipeline.is_open() {
+            // The rest of the pipeline is a transaction of its own.
+            self.variables.begin();
+        }
+        self.renew_temporary().await?;
         if schema_changed && committed {
             self.backends.database.refresh().await?;
         }
@@ -207,20 +215,23 @@ impl Session {
         if self.backends.transaction.schema_changed {
             self.renew_overlay().await?;
         }
-        let shards: Vec<ShardId> = self.backends.participants().collect();
-        for shard in shards {
-            self.note_changes(shard);
-        }
+        self.renew_temporary().await?;
         backend::put_command_complete(&mut self.client.write, "ROLLBACK");
         Ok(())
     }
 
-    /// A text of ours on every shard of the transaction.
+    /// A text of ours on every shard of the transaction; its notices are the client's.
     async fn on_joined(&mut self, text: &str) -> Outcome {
+        let mut shards = Vec::new();
         for held in &mut self.backends.held {
             if held.joined {
-                run_on(held, text).await?;
+                let answer = run_on(held, text).await?;
+                held.lease.news.extend_from_slice(&answer.notices);
+                shards.push(held.shard);
             }
+        }
+        for shard in shards {
+            self.note_changes(shard);
         }
         Ok(())
     }
@@ -286,13 +297,21 @@ impl Session {
         if hold {
             self.pin(shard, PinReason::HoldCursor);
         }
-        self.cursors.insert(name.to_owned(), shard);
+        self.cursors.insert(name.to_owned(), Cursor { shard, hold });
         Ok(())
     }
 
+    /// A cursor that a function has opened is where the transaction is.
+    pub(super) fn shard_of_cursor(&self, name: &str) -> ShardId {
+        match (self.cursors.get(name), self.portals.get(name.as_bytes())) {
+            (Some(cursor), _) => cursor.shard,
+            (None, Some(Portal::Remote { shard, .. })) => *shard,
+            _ => self.nearest(),
+        }
+    }
+
     async fn on_cursor(&mut self, name: &str, text: &str) -> Outcome {
-        let shard = self.cursors.get(name).copied().unwrap_or_else(|| self.nearest());
-        self.forward(shard, text.as_bytes()).await
+        self.forward(self.shard_of_cursor(name), text.as_bytes()).await
     }
 
     async fn close_cursor(&mut self, name: Option<&str>, text: &str) -> Outcome {

@@ -107,6 +107,9 @@ impl Session {
                 outcome = ended.map(|_| ());
             }
         }
+        if outcome.is_ok() {
+            outcome = self.renew_temporary().await;
+        }
         if let (Ok(()), Some(answer)) = (&outcome, &answer) {
             self.tell(answer);
         }
@@ -173,7 +176,9 @@ impl Session {
     /// For EXPLAIN and the like: rows of text under one column.
     pub(super) fn text_rows(&mut self, column: &str, lines: &[String], tag: &str) {
         let out = &mut self.client.write;
-        backend::put_row_description(out, &[backend::text_field(column)]);
+        if !self.pipeline.executing {
+            backend::put_row_description(out, &[backend::text_field(column)]);
+        }
         for line in lines {
             backend::put_text_row(out, &[Some(line)]);
         }

@@ -11,8 +11,11 @@ use std::sync::Arc;
 
 impl Session {
     pub(super) async fn explain_simple(&mut self, _planned: &Arc<Planned>, explain: &ExplainPlan, text: &str) -> Outcome {
+        // The inner plan knows the inner statement's text only.
+        let inner = text.get(explain.body..).unwrap_or_default();
+        self.scan_text(inner)?;
         let literals = std::mem::take(&mut self.scan.literals);
-        let route = self.choose(&explain.inner, &self.values(text, &literals));
+        let route = self.choose(&explain.inner, &self.values(inner, &literals));
         self.scan.literals = literals;
         let shards = match route? {
             // One shard: PostgreSQL's own answer.
@@ -27,8 +30,8 @@ impl Session {
             Ok(scatter) => scatter,
             Err(error) => return Err(error.clone().into()),
         };
-        let tokens = crate::sql::lexer::tokenize(text, self.conforming_strings())?;
-        let sql = scatter.sql.render(text, &tokens);
+        let tokens = crate::sql::lexer::tokenize(inner, self.conforming_strings())?;
+        let sql = scatter.sql.render(inner, &tokens);
         if !explain.text {
             return Err(Error::unsupported("EXPLAIN of a scattered statement in a format other than TEXT is not supported yet")
                 .hint("Use EXPLAIN (FORMAT TEXT).")

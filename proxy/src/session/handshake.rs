@@ -17,7 +17,8 @@ use crate::pool::CancelSlot;
 use crate::session::Failure;
 use crate::session::Outcome;
 use crate::session::Session;
-use crate::session::extended::Pipeline;
+use crate::session::pipeline::Pipeline;
+use crate::session::registry::Seat;
 use crate::session::registry::Shared;
 use crate::session::registry::State;
 use crate::sql::normalize::Normalized;
@@ -45,11 +46,14 @@ enum Arrived {
 /// One accepted socket, from its first byte to its last.
 pub async fn serve(shared: Arc<Shared>, socket: TcpStream) {
     let state = shared.state.load_full();
-    let _ = socket.set_nodelay(true);
-    let mut session = match timeout(state.config.listen.login_timeout, log_in(&shared, &state, socket)).await {
-        Ok(Some(session)) => session,
-        Ok(None) | Err(_) => return,
+    prepare_socket(&socket);
+    let mut draining = shared.draining.subscribe();
+    let session = tokio::select! {
+        session = timeout(state.config.listen.login_timeout, Box::pin(log_in(&shared, &state, socket))) => session,
+        // Who is not logged in yet has nothing to lose.
+        _ = draining.wait_for(|draining| *draining) => return,
     };
+    let Ok(Some(mut session)) = session else { return };
     let peer = session.client.stream.tcp().peer_addr().map(|a| a.to_string()).unwrap_or_default();
     let started = std::time::Instant::now();
     let database = session.backends.database.config.name.clone();
@@ -58,6 +62,28 @@ pub async fn serve(shared: Arc<Shared>, socket: TcpStream) {
     session.client.max_message = limits::MESSAGE_BYTES;
     super::run(session).await;
     tracing::info!(%peer, %database, %user, seconds = started.elapsed().as_secs(), "client disconnected");
+}
+
+/// A client that is gone without a word must be noticed some day, as PostgreSQL does.
+fn prepare_socket(socket: &TcpStream) {
+    let _ = socket.set_nodelay(true);
+    let keepalive = socket2::TcpKeepalive::new().with_time(limits::KEEPALIVE);
+    let _ = socket2::SockRef::from(socket).set_tcp_keepalive(&keepalive);
+}
+
+/// One client too many: cancel requests are taken all the same, everybody else is told.
+pub async fn turn_away(shared: Arc<Shared>, socket: TcpStream, error: Error) {
+    prepare_socket(&socket);
+    let state = shared.state.load_full();
+    let told = async {
+        // The start-up packet is read first: a socket that is closed with unread bytes loses what was written.
+        if let Ok(Arrived::Client(mut connection, _)) = arrive(&shared, &state, socket).await {
+            super::measure::count_error(&error);
+            backend::put_error(&mut connection.write, &error);
+            let _ = connection.flush().await;
+        }
+    };
+    let _ = timeout(limits::TURN_AWAY_TIMEOUT, told).await;
 }
 
 async fn log_in(shared: &Arc<Shared>, state: &Arc<State>, socket: TcpStream) -> Option<Session> {
@@ -161,7 +187,7 @@ struct Parts {
     variables: Variables,
     reported: BTreeMap<String, String>,
     cancel: CancelSlot,
-    number: i32,
+    seat: Seat,
     keep_all: bool,
 }
 
@@ -183,13 +209,13 @@ impl Parts {
             forced: None,
             reported: self.reported,
             several: false,
-            number: self.number,
+            _seat: self.seat,
             draining,
         }
     }
 }
 
-async fn open(shared: &Shared, state: &State, connection: &mut Connection, startup: &Startup) -> Outcome<Parts> {
+async fn open(shared: &Arc<Shared>, state: &State, connection: &mut Connection, startup: &Startup) -> Outcome<Parts> {
     connection.max_message = limits::AUTH_MESSAGE_BYTES;
     if *shared.draining.borrow() {
         return Err(Error::fatal(codes::CANNOT_CONNECT_NOW, "the proxy is shutting down").into());
@@ -224,8 +250,8 @@ async fn open(shared: &Shared, state: &State, connection: &mut Connection, start
         backend::put_parameter_status(&mut connection.write, name, value);
     }
     let secret_bytes = if startup.minor >= 2 { 32 } else { 4 };
-    let (number, secret) = shared.registry.enter(&cancel, secret_bytes)?;
-    backend::put_backend_key(&mut connection.write, number, &secret);
+    let (seat, secret) = Seat::take(shared, &cancel, secret_bytes)?;
+    backend::put_backend_key(&mut connection.write, seat.number, &secret);
     backend::put_ready(&mut connection.write, Status::Idle);
     let keep_all = state.config.pool.mode == PoolMode::Session;
     Ok(Parts {
@@ -235,7 +261,7 @@ async fn open(shared: &Shared, state: &State, connection: &mut Connection, start
         variables,
         reported,
         cancel,
-        number,
+        seat,
         keep_all,
     })
 }
@@ -321,7 +347,7 @@ fn plain_greeting(kept: &BTreeMap<String, String>, startup: &Startup) -> Option<
     for (name, value) in &startup.parameters {
         match name.to_ascii_lowercase().as_str() {
             "user" | "database" | "replication" => {}
-            "application_name" if value.is_ascii() => {
+            "application_name" if value.bytes().all(|b| (b' '..=b'~').contains(&b)) => {
                 reported.insert("application_name".to_owned(), value.clone());
             }
             "client_encoding" if matches!(value.trim_matches('\'').to_ascii_lowercase().as_str(), "utf8" | "utf-8") => {

@@ -2,17 +2,20 @@
 //!
 //! ```text
 //! handshake → run ─┬─ simple   (Query)
-//!                  └─ extended (Parse, Bind, Describe, Execute, Close, Flush, Sync)
+//!                  └─ extended (Parse, Bind, Describe, Execute, Close, Flush, Sync) → pipeline
 //!                        both → lookup (text → plan) → rows | command | everywhere
 //! ```
 
 pub mod command;
+pub mod encoding;
 pub mod everywhere;
 pub mod explain;
 pub mod extended;
 pub mod handshake;
 pub mod lookup;
 pub mod measure;
+pub mod pipeline;
+pub mod portal;
 pub mod prepared;
 pub mod registry;
 pub mod rows;
@@ -22,14 +25,18 @@ pub mod simple;
 use crate::catalog::ShardId;
 use crate::error::Error;
 use crate::error::Result;
+use crate::error::Severity;
 use crate::error::codes;
 use crate::exec::backends::Backends;
+use crate::exec::backends::Held;
 use crate::exec::backends::State as TransactionState;
 use crate::exec::relay::Broken;
+use crate::limits;
 use crate::net::Connection;
-use crate::session::extended::Pipeline;
-use crate::session::extended::Portal;
+use crate::session::pipeline::Pipeline;
+use crate::session::portal::Portal;
 use crate::session::prepared::Prepared;
+use crate::session::registry::Seat;
 use crate::session::registry::Shared;
 use crate::sql::normalize::Normalized;
 use crate::variables::Variables;
@@ -65,8 +72,10 @@ impl From<Broken> for Failure {
     fn from(broken: Broken) -> Self {
         match broken {
             Broken::Client => Failure::Gone,
-            Broken::Server { error, torn: false } => Failure::Error(error),
-            Broken::Server { error, torn: true } => Failure::Fatal(Error { severity: crate::error::Severity::Fatal, ..error }),
+            // What a server does wrong is no fault of the client's: its session goes on.
+            Broken::Server { error, torn: false } => Failure::Error(Error { severity: Severity::Error, ..error }),
+            Broken::Server { error, torn: true } => Failure::Fatal(Error { severity: Severity::Fatal, ..error }),
+            Broken::Protocol(error) => Failure::Fatal(error),
         }
     }
 }
@@ -86,7 +95,7 @@ pub struct Session {
     portals: HashMap<Vec<u8>, Portal>,
     pipeline: Pipeline,
     /// Cursors of DECLARE, and the shard where each is.
-    cursors: HashMap<String, ShardId>,
+    cursors: HashMap<String, Cursor>,
     /// Temporary tables, which live on the home shard's pinned connection.
     temporary: Vec<String>,
     /// `SET shardway.shard`
@@ -95,12 +104,31 @@ pub struct Session {
     reported: BTreeMap<String, String>,
     /// In the middle of a Query of several statements.
     several: bool,
-    number: i32,
+    /// Its place in the registry, left when the session ends, however that happens.
+    _seat: Seat,
     draining: watch::Receiver<bool>,
+}
+
+/// A cursor of DECLARE.
+#[derive(Clone, Copy, Debug)]
+pub struct Cursor {
+    pub shard: ShardId,
+    /// WITH HOLD: it outlives its transaction.
+    pub hold: bool,
 }
 
 /// The home shard: the first one listed.
 pub const HOME: ShardId = ShardId(0);
+
+/// A pinned connection on which nothing is under way.
+fn is_quiet_pin(held: &Held) -> bool {
+    held.pinned.is_some() && !held.unsynced && !held.lease.dead
+}
+
+fn state_lost() -> Failure {
+    let message = "the server connection that held this session's state was lost";
+    Failure::Fatal(Error::fatal(codes::CONNECTION_FAILURE, message))
+}
 
 /// Everything after the handshake, until the client goes.
 pub async fn run(mut session: Session) {
@@ -109,12 +137,11 @@ pub async fn run(mut session: Session) {
         Ok(()) | Err(Failure::Gone | Failure::Reported) => {}
         Err(Failure::Fatal(error) | Failure::Error(error)) => {
             measure::count_error(&error);
-            backend::put_error(&mut session.client.write, &Error { severity: crate::error::Severity::Fatal, ..error });
+            backend::put_error(&mut session.client.write, &Error { severity: Severity::Fatal, raw: None, ..error });
             let _ = session.client.flush().await;
         }
     }
     session.backends.close().await;
-    session.shared.registry.leave(session.number);
 }
 
 impl Session {
@@ -135,8 +162,11 @@ impl Session {
             if let Some(frame) = self.client.cut()? {
                 return Ok(Some(frame));
             }
-            // Inside a pipeline answers wait for Flush or Sync, but an error is told at once, as PostgreSQL does.
-            if !self.client.write.is_empty() && (!self.pipeline.is_open() || self.pipeline.skipping) {
+            self.take_news()?;
+            // Inside a pipeline answers wait for Flush or Sync, or until there are many; an error is told at once, as
+            // PostgreSQL does.
+            let due = !self.pipeline.is_open() || self.pipeline.skipping;
+            if !self.client.write.is_empty() && (due || self.client.write.len() >= limits::WRITE_BURST_BYTES) {
                 self.client.flush().await.map_err(|_| Failure::Gone)?;
                 self.client.shrink();
             }
@@ -147,40 +177,49 @@ impl Session {
                     "terminating connection due to administrator command",
                 )));
             }
-            let pinned = self.backends.held.iter_mut().find(|h| h.pinned.is_some() && !h.unsynced);
+            let pinned = self.backends.held.iter_mut().filter(|h| is_quiet_pin(h)).map(|h| Box::pin(h.lease.io.fill()));
+            let pinned: Vec<_> = pinned.collect();
+            let from_pinned = async {
+                match pinned.is_empty() {
+                    true => std::future::pending().await,
+                    false => futures::future::select_all(pinned).await.0,
+                }
+            };
             tokio::select! {
                 biased;
                 got = self.client.fill() => match got {
                     Ok(n) if n > 0 => {}
                     _ => return Ok(None),
                 },
-                got = async { match pinned {
-                    Some(held) => held.lease.io.fill().await,
-                    None => std::future::pending().await,
-                } } => self.from_pinned(got)?,
+                got = from_pinned => if !matches!(got, Ok(n) if n > 0) {
+                    return Err(state_lost());
+                },
                 _ = self.draining.changed(), if idle => {}
             }
         }
     }
 
-    /// Something came from a pinned server connection while nobody asked: notifications are passed on.
-    fn from_pinned(&mut self, got: std::io::Result<usize>) -> Outcome {
-        let Some(held) = self.backends.held.iter_mut().find(|h| h.pinned.is_some()) else { return Ok(()) };
-        if !matches!(got, Ok(n) if n > 0) {
-            held.lease.dead = true;
-            return Err(Failure::Fatal(Error::fatal(
-                codes::CONNECTION_FAILURE,
-                "the server connection that held this session's state was lost",
-            )));
-        }
-        while let Some((tag, body)) = held.lease.io.cut()? {
-            match tag {
-                backend::NOTIFICATION | backend::NOTICE => {
-                    frontend::frame(&mut self.client.write, tag, |b| b.extend_from_slice(&body));
+    /// What pinned server connections have said while nobody asked: notifications are passed on.
+    fn take_news(&mut self) -> Outcome {
+        let mut changed = Vec::new();
+        for held in self.backends.held.iter_mut().filter(|h| is_quiet_pin(h)) {
+            while let Some((tag, body)) = held.lease.io.cut()? {
+                if held.lease.is_ahead(tag, &body)? {
+                    continue;
                 }
-                backend::PARAMETER_STATUS => held.lease.note_parameter(&body),
-                _ => {}
+                match tag {
+                    backend::NOTIFICATION | backend::NOTICE => {
+                        frontend::frame(&mut held.lease.news, tag, |b| b.extend_from_slice(&body));
+                    }
+                    backend::PARAMETER_STATUS => held.lease.note_parameter(&body),
+                    backend::ERROR => return Err(state_lost()),
+                    _ => {}
+                }
+                changed.push(held.shard);
             }
+        }
+        for shard in changed {
+            self.note_changes(shard);
         }
         Ok(())
     }
@@ -200,13 +239,17 @@ impl Session {
             | frontend::SYNC => self.extended(tag, &body).await,
             // Left over from a copy that ended early.
             frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL => Ok(()),
-            frontend::FUNCTION_CALL => {
-                self.report(&Error::unsupported("function call messages are not supported").hint("Use SELECT."));
-                backend::put_ready(&mut self.client.write, self.backends.transaction.status());
-                Ok(())
-            }
+            frontend::FUNCTION_CALL => self.function_call().await,
             _ => Err(Failure::Fatal(Error::protocol(format!("invalid frontend message type {tag}")))),
         }
+    }
+
+    async fn function_call(&mut self) -> Outcome {
+        if !self.join_pipeline().await? {
+            return Ok(());
+        }
+        let refusal = Error::unsupported("function call messages are not supported").hint("Use SELECT.");
+        self.answer_query(Err(refusal.into())).await
     }
 
     /// Tells the client of an error, and counts it.
@@ -235,11 +278,18 @@ impl Session {
     }
 
     /// After a statement outside a transaction: connections go back, and what lived in it is gone.
-    async fn end_statement(&mut self) {
+    ///
+    /// # Errors
+    /// Fatal, when a connection was lost that held state of the session: temporary tables, locks.
+    async fn end_statement(&mut self) -> Outcome {
+        if self.backends.held.iter().any(|h| h.pinned.is_some() && h.lease.dead) {
+            return Err(state_lost());
+        }
         if self.backends.transaction.state == TransactionState::Idle {
             self.portals.clear();
             self.backends.give_back().await;
         }
+        Ok(())
     }
 
     /// The shard for what any shard can answer: one that is held already, else home.

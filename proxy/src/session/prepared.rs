@@ -10,6 +10,7 @@ use crate::plan::Plan;
 use crate::session::HOME;
 use crate::session::Outcome;
 use crate::session::Session;
+use crate::session::pipeline::CHANGED_RESULT;
 use crate::sql::command::Command;
 use crate::value::Oid;
 use crate::wire::backend;
@@ -37,22 +38,22 @@ impl Session {
     /// What the text has wrong, as a server says it.
     pub(super) async fn prepare(&mut self, text: &str, declared: &[Oid]) -> Outcome<Prepared> {
         let mut planned = self.plan_text(text, declared)?;
+        let mut unknown_to_us = None;
         if let Plan::Unknown(unknown) = &planned.plan {
             if self.look_again(&unknown.names).await {
                 planned = self.plan_text(text, declared)?;
             }
             if let Plan::Unknown(_) = &planned.plan {
-                // The home shard says what is wrong with it.
-                let held = self.backends.acquire(HOME, &self.variables).await?;
-                crate::exec::scatter::describe(held, next_number(), text.as_bytes(), declared).await?;
+                // The home shard says what is wrong with it, or knows better.
+                unknown_to_us = Some(Arc::new(self.ask(HOME, next_number(), text, declared).await?));
             }
         }
         if let Plan::AskFirst(refusal) = &planned.plan {
-            let held = self.backends.acquire(HOME, &self.variables).await?;
-            crate::exec::scatter::describe(held, next_number(), text.as_bytes(), declared).await?;
+            self.ask(HOME, next_number(), text, declared).await?;
             return Err(refusal.clone().into());
         }
         let description = match &planned.plan {
+            Plan::Unknown(_) => unknown_to_us,
             Plan::Refuse(error) => return Err(error.clone().into()),
             Plan::Rows(_) | Plan::Explain(_) => {
                 let description = self.description(&planned).await?;
@@ -87,17 +88,15 @@ impl Session {
     /// SHOW and FETCH give rows, which only the connection that runs them can describe.
     async fn describe_session(&mut self, planned: &Arc<Planned>) -> Outcome<Option<Arc<Description>>> {
         let shard = match &planned.command {
-            Command::Fetch { cursor } => self.cursors.get(cursor).copied().unwrap_or_else(|| self.nearest()),
+            Command::Fetch { cursor } => self.shard_of_cursor(cursor),
             Command::Show(name) if name.starts_with("shardway.") => {
                 let fields = Some(vec![backend::text_field(name)]);
                 return Ok(Some(Arc::new(Description { params: Vec::new(), fields })));
             }
             _ => self.nearest(),
         };
-        let held = self.backends.acquire(shard, &self.variables).await?;
         // Under a number of its own: a cursor's columns are not those of the next cursor with its name.
-        let number = next_number();
-        let described = crate::exec::scatter::describe(held, number, planned.text.as_bytes(), &[]).await?;
+        let described = self.ask(shard, next_number(), &planned.text, &[]).await?;
         Ok(Some(Arc::new(described)))
     }
 
@@ -144,11 +143,11 @@ impl Session {
         if prepared.version == current && prepared.path == path {
             return Ok(prepared);
         }
-        let again = self.prepare(&prepared.text, &prepared.declared).await?;
+        let again = Box::pin(self.prepare(&prepared.text, &prepared.declared)).await?;
         let fields = |d: &Option<Arc<Description>>| d.as_ref().and_then(|d| d.fields.as_ref().map(|f| f.iter().map(|c| (c.name.clone(), c.type_oid)).collect::<Vec<_>>()));
         if fields(&again.description) != fields(&prepared.description) {
             // As PostgreSQL says it, and as drivers know it.
-            return Err(Error::unsupported("cached plan must not change result type").into());
+            return Err(Error::unsupported(CHANGED_RESULT).into());
         }
         let again = Arc::new(again);
         self.prepared.insert(name.to_vec(), Arc::clone(&again));

@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::error::codes;
 use crate::exec::database::Database;
+use crate::limits;
 use crate::pool::CancelSlot;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
+use tokio::sync::Semaphore;
 use tokio::sync::watch;
 
 /// The configuration in force and what was built from it; replaced as a whole by a reload.
@@ -29,11 +31,42 @@ pub struct Shared {
     pub registry: Registry,
     /// True once the proxy drains: idle sessions end, busy ones end after their transaction.
     pub draining: watch::Sender<bool>,
+    /// Places for clients that are too many while they are told so.
+    pub turned_away: Arc<Semaphore>,
 }
 
 impl Shared {
     pub fn new(state: State) -> Self {
-        Shared { state: ArcSwap::from_pointee(state), registry: Registry::default(), draining: watch::Sender::new(false) }
+        Shared {
+            state: ArcSwap::from_pointee(state),
+            registry: Registry::default(),
+            draining: watch::Sender::new(false),
+            turned_away: Arc::new(Semaphore::new(limits::TURNED_AWAY)),
+        }
+    }
+}
+
+/// A session's entry in the registry, given up when it is dropped: a cancel request must never find the connections of
+/// a session that is no more.
+pub struct Seat {
+    shared: Arc<Shared>,
+    pub number: i32,
+}
+
+impl Seat {
+    /// Takes a session in, and gives it a secret of `secret_bytes` bytes.
+    ///
+    /// # Errors
+    /// The system gives no random bytes.
+    pub fn take(shared: &Arc<Shared>, cancel: &CancelSlot, secret_bytes: usize) -> Result<(Seat, Vec<u8>)> {
+        let (number, secret) = shared.registry.enter(cancel, secret_bytes)?;
+        Ok((Seat { shared: Arc::clone(shared), number }, secret))
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.shared.registry.leave(self.number);
     }
 }
 
@@ -54,7 +87,7 @@ impl Registry {
     ///
     /// # Errors
     /// The system gives no random bytes.
-    pub fn enter(&self, cancel: &CancelSlot, secret_bytes: usize) -> Result<(i32, Vec<u8>)> {
+    fn enter(&self, cancel: &CancelSlot, secret_bytes: usize) -> Result<(i32, Vec<u8>)> {
         let mut sessions = self.sessions.lock().map_err(|_| Error::internal("the registry is poisoned"))?;
         loop {
             let mut bytes = vec![0u8; 4 + secret_bytes];
@@ -69,7 +102,7 @@ impl Registry {
         }
     }
 
-    pub fn leave(&self, number: i32) {
+    fn leave(&self, number: i32) {
         if let Ok(mut sessions) = self.sessions.lock() {
             sessions.remove(&number);
         }

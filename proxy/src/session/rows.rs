@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::error::codes;
 use crate::exec::backends::Held;
 use crate::exec::backends::State;
+use crate::exec::backends::run_on;
 use crate::exec::cache::Description;
 use crate::exec::cache::Planned;
 use crate::exec::copy;
@@ -27,8 +28,11 @@ use crate::session::Failure;
 use crate::session::HOME;
 use crate::session::Outcome;
 use crate::session::Session;
+use crate::session::encoding::foreign_encoding;
 use crate::session::measure;
+use crate::session::pipeline::CHANGED_RESULT;
 use crate::sql::normalize::Literal;
+use crate::value::Oid;
 use crate::wire::Status;
 use crate::wire::backend;
 use crate::wire::frontend;
@@ -39,6 +43,10 @@ use std::sync::atomic::Ordering;
 
 /// Parameter formats and values of a Bind without any.
 pub const NO_VALUES: &[u8] = &[0, 0, 0, 0];
+
+/// The session's temporary relations that a FROM clause can name.
+const TEMPORARY_QUERY: &str = "SELECT relname FROM pg_catalog.pg_class \
+     WHERE relnamespace = pg_catalog.pg_my_temp_schema() AND relkind IN ('r', 'v', 'm', 'p', 'f', 'S') ORDER BY oid";
 
 static SPREAD: AtomicU16 = AtomicU16::new(0);
 
@@ -83,11 +91,11 @@ impl Session {
             Route::Several(shards) => {
                 // A plan that serves every text of its form has the shard text of the one it was made for.
                 if *planned.text == *values.text {
-                    self.scatter_simple(planned, rows, &shards).await
+                    Box::pin(self.scatter_simple(planned, rows, &shards)).await
                 } else {
                     let exact = self.plan_text(values.text, &[])?;
                     match &exact.plan {
-                        crate::plan::Plan::Rows(rows) => self.scatter_simple(&exact, rows, &shards).await,
+                        crate::plan::Plan::Rows(rows) => Box::pin(self.scatter_simple(&exact, rows, &shards)).await,
                         _ => Err(Error::internal("a statement was planned differently the second time").into()),
                     }
                 }
@@ -107,19 +115,36 @@ impl Session {
 
     async fn whole(&mut self, rows: &RowsPlan, shard: ShardId, text: &str) -> Outcome {
         self.before_whole(rows, shard)?;
-        self.forward(shard, text.as_bytes()).await?;
+        let outcome = self.forward(shard, text.as_bytes()).await;
+        self.pin_after(rows, shard);
+        outcome?;
         self.after_whole(rows, shard).await
     }
 
-    /// What a statement may have left on its connection.
-    pub(super) async fn after_whole(&mut self, rows: &RowsPlan, shard: ShardId) -> Outcome {
+    /// What may be left on the connection even of a statement that failed: a rollback gives no session lock back.
+    pub(super) fn pin_after(&mut self, rows: &RowsPlan, shard: ShardId) {
         if let Some(reason) = rows.pins {
             self.pin(shard, reason);
         }
         if rows.opaque {
             self.pin(shard, PinReason::Opaque);
         }
+    }
+
+    /// What follows from a statement that went well.
+    pub(super) async fn after_whole(&mut self, rows: &RowsPlan, shard: ShardId) -> Outcome {
+        let nothing = rows.makes.temporary.is_empty() && !rows.makes.changes_schema && rows.set_config.is_empty();
+        if nothing && !rows.opaque {
+            return Ok(());
+        }
+        Box::pin(self.after_effects(rows, shard)).await
+    }
+
+    async fn after_effects(&mut self, rows: &RowsPlan, shard: ShardId) -> Outcome {
         self.temporary.extend(rows.makes.temporary.iter().cloned());
+        if rows.opaque {
+            self.renew_temporary().await?;
+        }
         if rows.makes.changes_schema {
             if self.backends.transaction.is_block() {
                 self.backends.transaction.schema_changed = true;
@@ -136,14 +161,28 @@ impl Session {
 
     pub(super) fn pin(&mut self, shard: ShardId, reason: PinReason) {
         // With one shard there is still a pool to share: state must not reach the next client.
-        self.backends.pin(shard, reason);
-        metrics::counter!(crate::telemetry::PINS_TOTAL, "reason" => pin_name(reason)).increment(1);
+        if self.backends.pin(shard, reason) {
+            metrics::counter!(crate::telemetry::PINS_TOTAL, "reason" => pin_name(reason)).increment(1);
+        }
+    }
+
+    /// Which temporary tables there are now: rollbacks, DROP and ON COMMIT DROP take them away, and their names mean
+    /// other tables then.
+    pub(super) async fn renew_temporary(&mut self) -> Outcome {
+        if self.temporary.is_empty() || self.backends.transaction.state == State::Failed || self.pipeline.skipping {
+            return Ok(());
+        }
+        self.temporary.clear();
+        let Some(held) = self.backends.find(HOME) else { return Ok(()) };
+        let answer = run_on(held, TEMPORARY_QUERY).await?;
+        let names = answer.rows.into_iter().flatten().flatten();
+        self.temporary = names.map(|n| String::from_utf8_lossy(&n).into_owned()).collect();
+        Ok(())
     }
 
     /// `set_config` has run: its value becomes the session's.
     async fn read_back(&mut self, shard: ShardId, set: &SetConfig) -> Outcome {
-        let in_block = self.backends.transaction.is_block();
-        if set.local && !in_block {
+        if set.local && !self.backends.transaction.is_block() {
             return Ok(());
         }
         self.keep_setting(shard, &set.name, set.local).await?;
@@ -151,7 +190,13 @@ impl Session {
     }
 
     /// Sends a text to one shard and relays the answer up to, not including, ReadyForQuery.
+    ///
+    /// # Errors
+    /// `Reported`: the server's own, which the client has.
     pub(super) async fn forward(&mut self, shard: ShardId, text: &[u8]) -> Outcome {
+        if self.pipeline.executing {
+            return self.forward_in_pipeline(shard, text).await;
+        }
         let held = self.backends.acquire(shard, &self.variables).await?;
         // What settling has changed is what the client knows already.
         held.lease.changed.clear();
@@ -192,19 +237,19 @@ impl Session {
     pub(super) fn learn_from(&self, error: &Error) {
         measure::count_error(error);
         let stale = [codes::UNDEFINED_TABLE, codes::UNDEFINED_COLUMN];
-        if stale.contains(&error.code) || &*error.message == "cached plan must not change result type" {
-            let database = Arc::clone(&self.backends.database);
-            tokio::spawn(async move {
-                if let Err(error) = database.refresh_if_old().await {
-                    tracing::warn!(%error, "catalog not read");
-                }
-            });
+        if stale.contains(&error.code) || &*error.message == CHANGED_RESULT {
+            self.backends.database.refresh_soon();
         }
     }
 
-    /// Parameters that a statement of the client has changed: told to the client, kept for the session.
+    /// What a connection has said beside its answers: notifications, and parameters that a statement of the client has
+    /// changed. The client is told.
     pub(super) fn note_changes(&mut self, shard: ShardId) {
-        let Some(held) = self.backends.find(shard) else { return };
+        let Some(held) = self.backends.held.iter_mut().find(|h| h.shard == shard) else { return };
+        if !held.lease.news.is_empty() {
+            self.client.write.extend_from_slice(&held.lease.news);
+            held.lease.news.clear();
+        }
         if held.lease.changed.is_empty() {
             return;
         }
@@ -239,11 +284,12 @@ impl Session {
     }
 
     async fn scatter_simple(&mut self, planned: &Arc<Planned>, rows: &RowsPlan, shards: &[ShardId]) -> Outcome {
+        // A statement that is wrong is not refused: what a server says about it comes first.
+        let description = self.description(planned).await?;
         let plan = match &rows.scatter {
             Ok(plan) => Arc::clone(plan),
             Err(error) => return Err(error.clone().into()),
         };
-        let description = self.description(planned).await?;
         let fields = description.fields.clone().unwrap_or_default();
         let (limit, offset) = Session::counts(&plan, &[])?;
         let mut preface = BytesMut::new();
@@ -265,12 +311,17 @@ impl Session {
         preface: BytesMut,
     ) -> Outcome<u64> {
         self.refuse_serializable(execution.shards)?;
+        if self.is_foreign() {
+            // The merge compares bytes.
+            return Err(foreign_encoding().into());
+        }
         let ran =
             scatter::run(&mut self.backends, &mut self.client, &self.variables, execution, description, preface).await?;
         for &shard in execution.shards {
             if let Some(held) = self.backends.find(shard) {
                 held.lease.changed.clear();
             }
+            self.note_changes(shard);
         }
         match ran {
             Ok(rows) => Ok(rows),
@@ -299,18 +350,20 @@ impl Session {
             return Ok(Arc::clone(description));
         }
         let shard = self.describing_shard(planned);
+        let described = self.ask(shard, planned.number, &planned.text, &planned.declared).await?;
+        Ok(Arc::clone(planned.description.get_or_init(|| Arc::new(described))))
+    }
+
+    /// Asks a server for a statement's parameter types and columns. In a pipeline the replies owed are given first.
+    ///
+    /// # Errors
+    /// What the server says of the text.
+    pub(super) async fn ask(&mut self, shard: ShardId, number: u64, text: &str, types: &[Oid]) -> Outcome<Description> {
+        self.drain(false).await?;
         let held = self.backends.acquire(shard, &self.variables).await?;
-        let described = scatter::describe(held, planned.number, planned.text.as_bytes(), &planned.declared).await;
-        let description = match described {
-            Ok(description) => Arc::new(description),
-            Err(error) => {
-                if held.lease.dead {
-                    held.lease.broken = true;
-                }
-                return Err(error.into());
-            }
-        };
-        Ok(Arc::clone(planned.description.get_or_init(|| description)))
+        let described = scatter::describe(held, number, text.as_bytes(), types).await;
+        self.note_changes(shard);
+        Ok(described?)
     }
 
     /// Any shard that has the tables can describe a statement: where a single table is, if there is one.
@@ -365,7 +418,11 @@ async fn relay(held: &mut Held, client: &mut crate::net::Connection) -> std::res
                         Action::SwallowStop
                     }
                     backend::ERROR => {
-                        told.error.get_or_insert(backend::error(body));
+                        let error = backend::error(body);
+                        if error.is_fatal() {
+                            return Err(server.ended(&error));
+                        }
+                        told.error.get_or_insert(error);
                         Action::Forward
                     }
                     backend::PARAMETER_STATUS => {

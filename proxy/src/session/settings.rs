@@ -78,9 +78,7 @@ impl Session {
         let Some(held) = self.backends.find(shard) else { return Ok(()) };
         let answer = run_on(held, &format!("SELECT pg_catalog.current_setting('{quoted}', true)")).await?;
         let Some(value) = answer.text() else { return Ok(()) };
-        if self.backends.transaction.is_block() {
-            self.backends.transaction.settings_changed = true;
-        }
+        self.note_settings_changed();
         if local {
             self.variables.set_local(name, Some(&value));
         } else {
@@ -90,6 +88,13 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Settings that a rollback would bring back.
+    fn note_settings_changed(&mut self) {
+        if self.backends.transaction.is_block() || self.pipeline.is_open() {
+            self.backends.transaction.settings_changed = true;
+        }
     }
 
     /// The same on the other shards of the transaction, silently.
@@ -125,9 +130,7 @@ impl Session {
 
     /// The connection's own defaults are not the session's: what it began with is put back, and reported.
     async fn settle_again(&mut self, shard: ShardId) -> Outcome {
-        if self.backends.transaction.is_block() {
-            self.backends.transaction.settings_changed = true;
-        }
+        self.note_settings_changed();
         if let Some(held) = self.backends.find(shard) {
             held.lease.applied.forget();
         }
@@ -160,10 +163,8 @@ impl Session {
                 .into());
             }
         };
-        let out = &mut self.client.write;
-        backend::put_row_description(out, &[backend::text_field(name)]);
-        backend::put_text_row(out, &[Some(value)]);
-        backend::put_command_complete(out, "SHOW");
+        let value = value.to_owned();
+        self.text_rows(name, &[value], "SHOW");
         Ok(())
     }
 

@@ -4,16 +4,18 @@ use crate::error::Error;
 use crate::error::codes;
 use crate::exec::backends::State;
 use crate::exec::cache::Planned;
+use crate::plan::Makes;
 use crate::plan::Plan;
 use crate::route::Route;
 use crate::session::Failure;
 use crate::session::HOME;
 use crate::session::Outcome;
 use crate::session::Session;
+use crate::session::encoding::foreign_encoding;
+use crate::session::measure;
 use crate::sql::Statement;
 use crate::sql::command::Command;
 use crate::sql::lexer;
-use crate::session::measure;
 use crate::wire::backend;
 use crate::wire::frontend;
 use std::sync::Arc;
@@ -21,20 +23,38 @@ use std::time::Instant;
 
 impl Session {
     pub(super) async fn query(&mut self, body: &[u8]) -> Outcome {
-        if !self.sync_before_query().await? {
+        if !self.join_pipeline().await? {
             return Ok(());
         }
+        // A Query takes the unnamed statement and portal away (exec_simple_query in postgres.c).
+        self.prepared.remove(b"".as_slice());
+        self.portals.remove(b"".as_slice());
         let outcome = match frontend::query(body) {
+            Ok(text) => self.text_or_bytes(text).await,
             Err(error) => Err(error.into()),
-            Ok(text) => match std::str::from_utf8(text) {
-                Ok(text) => self.texts(text).await,
-                Err(_) => self.undecodable(text).await,
-            },
         };
+        self.answer_query(outcome).await
+    }
+
+    /// The end of a Query: its own transaction ends, errors are told, and ReadyForQuery.
+    pub(super) async fn answer_query(&mut self, mut outcome: Outcome) -> Outcome {
+        if self.backends.transaction.state == State::Implicit {
+            let ended = Box::pin(self.end_transaction(outcome.is_ok())).await;
+            if outcome.is_ok() {
+                outcome = ended.map(|_| ());
+            }
+        }
         self.settle_outcome(outcome)?;
-        self.end_statement().await;
+        self.end_statement().await?;
         backend::put_ready(&mut self.client.write, self.backends.transaction.status());
         Ok(())
+    }
+
+    async fn text_or_bytes(&mut self, text: &[u8]) -> Outcome {
+        match std::str::from_utf8(text) {
+            Ok(text) if text.is_ascii() || !self.is_foreign() => self.texts(text).await,
+            _ => Box::pin(self.undecodable(text)).await,
+        }
     }
 
     /// Tells the client what went wrong; what ends the session is passed on.
@@ -62,17 +82,17 @@ impl Session {
         let ranges = lexer::split(text, self.conforming_strings())?;
         let [_, _, ..] = ranges.as_slice() else { return self.one(text).await };
         if self.refuse_early(text, &ranges)? {
-            self.check_syntax(text).await?;
+            Box::pin(self.check_syntax(text)).await?;
         }
         self.several = true;
         if self.backends.transaction.state == State::Idle {
-            self.backends.transaction.state = State::Implicit;
+            self.begin_implicit();
         }
         let mut outcome = Ok(());
         for range in ranges {
             let part = text.get(range).unwrap_or_default();
             outcome = match self.scan_text(part) {
-                Ok(()) => self.one(part).await,
+                Ok(()) => Box::pin(self.one(part)).await,
                 Err(error) => Err(error.into()),
             };
             if outcome.is_err() {
@@ -80,13 +100,13 @@ impl Session {
             }
         }
         self.several = false;
-        if self.backends.transaction.state == State::Implicit {
-            let ended = self.end_transaction(outcome.is_ok()).await;
-            if outcome.is_ok() {
-                outcome = ended.map(|_| ());
-            }
-        }
         outcome
+    }
+
+    /// The transaction of several statements in one Query.
+    pub(super) fn begin_implicit(&mut self) {
+        self.backends.transaction.state = State::Implicit;
+        self.variables.begin();
     }
 
     /// What will be refused is refused before anything of the Query has run, as far as that can be told: up to the
@@ -132,32 +152,46 @@ impl Session {
     /// PostgreSQL parses the whole Query before it runs any of it: an error of syntax in the last statement keeps the
     /// first from running. What we cannot parse it is asked about.
     async fn check_syntax(&mut self, text: &str) -> Outcome {
-        if self.backends.transaction.state == State::Failed {
+        // In a block the question itself, which is always an error, would fail the transaction.
+        if self.backends.transaction.is_block() {
             return Ok(());
         }
-        let shard = self.nearest();
-        let held = self.backends.acquire(shard, &self.variables).await?;
-        let asked = crate::exec::scatter::describe(held, crate::exec::cache::next_number(), text.as_bytes(), &[]).await;
+        let asked = self.ask(self.nearest(), crate::exec::cache::next_number(), text, &[]).await;
         match asked {
             // It has parsed all of them: this is what it says to several.
-            Err(error) if &*error.message == "cannot insert multiple commands into a prepared statement" => Ok(()),
-            Err(error) if error.code == codes::SYNTAX_ERROR => Err(error.into()),
-            _ => Ok(()),
+            Err(Failure::Error(error)) if &*error.message == "cannot insert multiple commands into a prepared statement" => {
+                Ok(())
+            }
+            Err(Failure::Error(error)) if error.code == codes::SYNTAX_ERROR => Err(error.into()),
+            Err(Failure::Error(_)) | Ok(_) => Ok(()),
+            Err(other) => Err(other),
         }
     }
 
-    /// Bytes that are not UTF-8: in that encoding PostgreSQL refuses them before it does anything; in another one we
-    /// cannot read the statement.
+    /// Bytes that we cannot read as a statement. In UTF-8 PostgreSQL refuses them before it does anything. In another
+    /// encoding one shard may read them, if they are known to leave nothing behind on it.
     async fn undecodable(&mut self, text: &[u8]) -> Outcome {
-        let utf8 = self.reported.get("client_encoding").is_none_or(|e| e == "UTF8");
-        let one_shard = self.backends.database.config.shards.len() == 1;
-        if !utf8 && !one_shard {
-            return Err(Error::unsupported("statements in an encoding other than UTF-8 are not supported yet")
-                .hint("SET client_encoding TO 'UTF8'.")
-                .into());
+        if !self.is_foreign() {
+            return self.forward(self.nearest(), text).await;
         }
-        let shard = self.nearest();
-        self.forward(if one_shard { HOME } else { shard }, text).await
+        if self.backends.database.config.shards.len() == 1 && !self.is_tricky_encoding() {
+            // Each byte beyond ASCII stands for a letter, whichever it is.
+            let shadow: String = text.iter().map(|&b| char::from(b)).collect();
+            self.scan_text(&shadow)?;
+            let planned = self.plan_text(&shadow, &[])?;
+            if let Plan::Rows(rows) = &planned.plan
+                && self.scan.more_at.is_none()
+                && !rows.opaque
+                && rows.pins.is_none()
+                && rows.set_config.is_empty()
+                && rows.makes == Makes::default()
+            {
+                self.refuse_if_failed()?;
+                self.before_whole(rows, HOME)?;
+                return self.forward(HOME, text).await;
+            }
+        }
+        Err(foreign_encoding().into())
     }
 
     /// One statement, already scanned.
@@ -193,18 +227,18 @@ impl Session {
             self.refuse_if_failed()?;
         }
         match &planned.plan {
-            Plan::Session => self.command(&planned.command, text).await,
+            Plan::Session => Box::pin(self.command(&planned.command, text)).await,
             Plan::Rows(rows) => {
                 let literals = std::mem::take(&mut self.scan.literals);
                 let outcome = self.rows_simple(planned, rows, self.values(text, &literals)).await;
                 self.scan.literals = literals;
                 outcome
             }
-            Plan::Everywhere(everywhere) => self.everywhere(everywhere, text).await,
-            Plan::Explain(explain) => self.explain_simple(planned, explain, text).await,
-            Plan::AskFirst(refusal) => self.ask_first(text, refusal).await,
+            Plan::Everywhere(everywhere) => Box::pin(self.everywhere(everywhere, text)).await,
+            Plan::Explain(explain) => Box::pin(self.explain_simple(planned, explain, text)).await,
+            Plan::AskFirst(refusal) => Box::pin(self.ask_first(text, refusal)).await,
             Plan::Unknown(unknown) => {
-                if self.look_again(&unknown.names).await {
+                if Box::pin(self.look_again(&unknown.names)).await {
                     self.scan_text(text)?;
                     let again = self.plan_scanned(text)?;
                     if !matches!(again.plan, Plan::Unknown(_)) {
@@ -219,12 +253,8 @@ impl Session {
 
     /// What we cannot read: PostgreSQL says whether it is right; only what it accepts is refused.
     async fn ask_first(&mut self, text: &str, refusal: &Error) -> Outcome {
-        let held = self.backends.acquire(HOME, &self.variables).await?;
-        let asked = crate::exec::scatter::describe(held, crate::exec::cache::next_number(), text.as_bytes(), &[]).await;
-        match asked {
-            Err(error) => Err(error.into()),
-            Ok(_) => Err(refusal.clone().into()),
-        }
+        self.ask(HOME, crate::exec::cache::next_number(), text, &[]).await?;
+        Err(refusal.clone().into())
     }
 }
 

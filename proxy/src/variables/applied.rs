@@ -69,12 +69,21 @@ impl Difference {
     /// The text of a simple Query that makes the changes, all or none of them. It answers with rows, which are to be
     /// dropped. It is ASCII under any client_encoding, and outside a transaction only.
     pub fn to_sql(&self) -> String {
-        let mut sql = String::new();
+        self.statements().join("; ")
+    }
+
+    /// The same, statement by statement, for a connection that takes only one at a time.
+    pub fn statements(&self) -> Vec<String> {
+        let mut statements = Vec::new();
         if self.from_scratch {
-            sql.push_str("SET SESSION AUTHORIZATION DEFAULT; RESET ALL");
+            statements.extend(["SET SESSION AUTHORIZATION DEFAULT".to_owned(), "RESET ALL".to_owned()]);
         }
-        push_set_config(&self.changes, false, &mut sql);
-        sql
+        for chunk in self.changes.chunks(ENTRIES) {
+            let mut sql = String::new();
+            push_set_config(chunk, false, &mut sql);
+            statements.push(sql);
+        }
+        statements
     }
 }
 

@@ -1,5 +1,6 @@
 //! The client's messages that we route on, as checked views of a body; and the same messages built for servers.
 
+use crate::error::Error;
 use crate::error::Result;
 use crate::wire::Tag;
 use crate::wire::read::Reader;
@@ -95,6 +96,11 @@ impl<'a> Bind<'a> {
         format_at(self.formats, index)
     }
 
+    /// The result formats as they stand, two bytes each.
+    pub fn result_formats(&self) -> &'a [u8] {
+        self.result_formats
+    }
+
     pub fn result_format_count(&self) -> usize {
         self.result_formats.len() / 2
     }
@@ -116,8 +122,11 @@ pub enum Object<'a> {
     Portal(&'a [u8]),
 }
 
-/// The body of Describe or Close.
-pub fn object(body: &[u8]) -> Result<Object<'_>> {
+/// The body of Describe or Close; `message` is which, for the error.
+///
+/// # Errors
+/// 08P01
+pub fn object<'a>(body: &'a [u8], message: &str) -> Result<Object<'a>> {
     let mut reader = Reader::new(body);
     let kind = reader.u8()?;
     let name = reader.cstr()?;
@@ -125,7 +134,7 @@ pub fn object(body: &[u8]) -> Result<Object<'_>> {
     match kind {
         b'S' => Ok(Object::Statement(name)),
         b'P' => Ok(Object::Portal(name)),
-        _ => Err(crate::error::Error::protocol_error("invalid message subtype")),
+        _ => Err(Error::protocol_error(format!("invalid {message} message subtype {kind}"))),
     }
 }
 
@@ -218,6 +227,13 @@ pub fn put_close_statement(out: &mut BytesMut, name: &[u8]) {
     });
 }
 
+pub fn put_close_portal(out: &mut BytesMut, name: &[u8]) {
+    frame(out, CLOSE, |b| {
+        b.put_u8(b'P');
+        put_cstr(b, name);
+    });
+}
+
 pub fn put_empty(out: &mut BytesMut, tag: Tag) {
     frame(out, tag, |_| {});
 }
@@ -256,7 +272,7 @@ mod tests {
         assert!(query(b"SELECT 1\0x").is_err());
         assert!(Execute::decode(b"p\0\0\0\0\0\0").is_err());
         assert!(Bind::decode(b"\0\0\0\0\0\x01\0\0\0\x09ab").is_err());
-        assert!(object(b"Xa\0").is_err());
+        assert!(object(b"Xa\0", "CLOSE").is_err());
     }
 
     proptest! {
@@ -265,7 +281,7 @@ mod tests {
             let _ = query(&body);
             let _ = Parse::decode(&body);
             let _ = Bind::decode(&body);
-            let _ = object(&body);
+            let _ = object(&body, "CLOSE");
             let _ = Execute::decode(&body);
         }
     }

@@ -1,4 +1,5 @@
-//! Checked reading of a message's body: every step says what is missing instead of panicking.
+//! Checked reading of a message's body: every step says what is missing instead of panicking. The errors are those of
+//! PostgreSQL's pqformat.c: the frame was cut whole, so that the session goes on.
 
 use crate::error::Error;
 use crate::error::Result;

@@ -196,7 +196,8 @@ impl<'a> Analysis<'a> {
     /// Whether a SELECT has aggregates of its own, in its list or its ORDER BY.
     pub fn has_aggregates(&self, select: &Select, query: Option<&Query>) -> bool {
         let mut finder = AggregateFinder { context: self.context, depth: 0 };
-        select.projection.visit(&mut finder).is_break() || query.is_some_and(|q| q.order_by.visit(&mut finder).is_break())
+        select.projection.visit(&mut finder).is_break()
+            || query.is_some_and(|q| q.order_by.visit(&mut finder).is_break())
     }
 
     /// A function of this name is called with these arguments.
@@ -257,7 +258,8 @@ impl<'a> Analysis<'a> {
             }
             RunsOn::Home => self.facts.need(Catalog::HOME, format!("function {name}")),
             RunsOn::Key { argument, map } => {
-                match u16::try_from(*map).ok().and_then(|map| self.key_argument(name, *argument, map, arguments, scope)) {
+                match u16::try_from(*map).ok().and_then(|map| self.key_argument(name, *argument, map, arguments, scope))
+                {
                     Some(condition) => self.facts.conditions.push(condition),
                     None => {
                         self.facts.opaque.get_or_insert(name.to_owned());
@@ -310,9 +312,9 @@ impl<'a> Analysis<'a> {
             names::Named::Relation(sequence) => match &sequence.placement {
                 Placement::Single(shard) => self.facts.need(*shard, format!("sequence {}", sequence.name)),
                 _ if self.context.catalog.shards.len() == 1 => {}
-                Placement::Sharded { .. } => self.facts.refuse(Error::unsupported(format!(
-                    "{name} would draw from a sequence on a sharded table"
-                ))),
+                Placement::Sharded { .. } => self
+                    .facts
+                    .refuse(Error::unsupported(format!("{name} would draw from a sequence on a sharded table"))),
                 Placement::Reference
                 | Placement::Ambiguous(_)
                 | Placement::Derived
@@ -549,11 +551,9 @@ impl Visitor for Walker<'_, '_, '_, '_, '_> {
             Expr::Function(function) => self.function(function),
             Expr::Identifier(ident) => self.name(std::slice::from_ref(ident)),
             Expr::CompoundIdentifier(idents) => self.name(idents),
-            Expr::Collate { collation, .. } => {
-                if !is_byte_collation_expr(collation) {
-                    let name = names::parts(collation).and_then(|mut p| p.pop()).unwrap_or_default();
-                    self.analysis.facts.collation.get_or_insert(name);
-                }
+            Expr::Collate { collation, .. } if !is_byte_collation_expr(collation) => {
+                let name = names::parts(collation).and_then(|mut p| p.pop()).unwrap_or_default();
+                self.analysis.facts.collation.get_or_insert(name);
             }
             Expr::Cast { data_type, .. } => {
                 let name = data_type.to_string().to_ascii_lowercase();

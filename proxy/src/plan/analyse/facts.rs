@@ -14,6 +14,8 @@ use std::sync::Arc;
 pub struct Facts {
     /// The first reason for which it cannot run on more than one shard, nor on one.
     pub error: Option<Error>,
+    /// More table instances than are kept: what is known is not all.
+    pub too_large: bool,
     pub unknown: Vec<QualifiedName>,
     /// A function or operator that may read or write anything.
     pub opaque: Option<String>,
@@ -47,6 +49,8 @@ pub struct Facts {
     pub outer_aggregate: bool,
     /// Constructs of other databases, or such as are not known here.
     pub foreign: bool,
+    /// It has an INSERT, UPDATE, DELETE or MERGE, be it of a temporary table.
+    pub modifies: bool,
     pub writes: Vec<Write>,
     /// Every table that is read or written, for collations.
     pub relations: Vec<Arc<Relation>>,

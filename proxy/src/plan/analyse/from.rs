@@ -51,7 +51,7 @@ enum Kind {
 
 impl<'a> Analysis<'a> {
     /// FROM's list: items beside each other are joined with all.
-    pub fn from_list<'q>(
+    pub fn items_of<'q>(
         &mut self,
         from: &'q [TableWithJoins],
         start: &Rc<Scope<'q>>,
@@ -86,7 +86,7 @@ impl<'a> Analysis<'a> {
             return self.factor(&table.relation, start, env, before);
         };
         if joins > JOINS {
-            self.facts.refuse(Error::unsupported("so many joins in one FROM item"));
+            self.facts.too_large = true;
             return self.factor(&table.relation, start, env, before);
         }
         let (kind, constraint) = self.operator(&join.join_operator);
@@ -210,13 +210,7 @@ impl<'a> Analysis<'a> {
         new
     }
 
-    fn factor<'q>(
-        &mut self,
-        factor: &'q TableFactor,
-        start: &Rc<Scope<'q>>,
-        env: usize,
-        before: &[Item],
-    ) -> Part {
+    fn factor<'q>(&mut self, factor: &'q TableFactor, start: &Rc<Scope<'q>>, env: usize, before: &[Item]) -> Part {
         let lateral = || Rc::new(Scope { items: before.to_vec(), env, ..(**start).clone_empty() });
         match factor {
             TableFactor::Table { name, alias, args: None, sample, .. } => {
@@ -245,7 +239,8 @@ impl<'a> Analysis<'a> {
                 let inner = self.new_env(env);
                 let result = self.query(subquery, &scope, inner);
                 self.push_tagged(env, result.facts, result.conditionals);
-                let columns = result.outputs.and_then(|o| renamed(o.into_iter().map(|o| (o.name, o.atom)), alias.as_ref()));
+                let columns =
+                    result.outputs.and_then(|o| renamed(o.into_iter().map(|o| (o.name, o.atom)), alias.as_ref()));
                 let item = Item { label: label(alias.as_ref()), schema: None, columns };
                 Part { node: Node::Block(result.block), items: vec![item], merged: Vec::new() }
             }
@@ -339,18 +334,22 @@ impl<'a> Analysis<'a> {
         let schema = label.is_none().then(|| relation.name.schema.clone());
         let label = label.unwrap_or_else(|| relation.name.name.clone());
         self.facts.relations.push(relation.clone());
+        if relation.kind == RelationKind::View && self.facts.too_large {
+            return (Node::Local, Item { label: Some(label), schema, columns: None });
+        }
         if relation.kind == RelationKind::View {
             let inner = self.new_env(env);
-            let Some((block, outputs, facts, conditionals)) = self.view(relation, inner) else {
+            let Some(view) = self.view(relation, inner) else {
                 return (Node::Local, Item { label: Some(label), schema, columns: None });
             };
-            self.push_tagged(env, facts, conditionals);
-            let columns = renamed(outputs.into_iter().map(|o| (o.name, o.atom)), alias);
-            return (Node::Block(block), Item { label: Some(label), schema, columns });
+            self.push_tagged(env, view.facts, view.conditionals);
+            let columns = view.outputs.and_then(|o| renamed(o.into_iter().map(|o| (o.name, o.atom)), alias));
+            return (Node::Block(view.block), Item { label: Some(label), schema, columns });
         }
         self.placed(relation);
         let owner = self.add_table(relation, label.clone(), env);
-        let columns = (0..).zip(&relation.columns).map(|(column, c)| (Some(c.name.clone()), Some(Atom { owner, column })));
+        let columns =
+            (0..).zip(&relation.columns).map(|(column, c)| (Some(c.name.clone()), Some(Atom { owner, column })));
         let columns = renamed(columns, alias);
         (Node::Table(owner), Item { label: Some(label), schema, columns })
     }
@@ -390,7 +389,7 @@ impl<'a> Analysis<'a> {
             }
             CteBody::Query(query) => {
                 self.facts.shared_cte |= link.uses.get() > 1;
-                if self.facts.error.is_some() {
+                if self.facts.too_large {
                     return (Node::Local, Item { label: Some(label), schema: None, columns: None });
                 }
                 let inner = self.new_env(env);

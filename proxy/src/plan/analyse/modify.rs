@@ -53,6 +53,7 @@ use std::sync::Arc;
 impl<'a> Analysis<'a> {
     /// A statement that writes, at the top or in a CTE.
     pub fn modify<'q>(&mut self, tree: &'q Tree, outer: &Rc<Scope<'q>>, outer_env: usize) -> QueryResult<'q> {
+        self.facts.modifies = true;
         let first = self.owner_count();
         let env = self.new_env(outer_env);
         let block = self.add_block(BlockKind::Modify, env, first..first);
@@ -81,10 +82,10 @@ impl<'a> Analysis<'a> {
     fn update<'q>(&mut self, update: &'q Update, start: &Rc<Scope<'q>>, env: usize) -> Option<Vec<Option<String>>> {
         self.facts.foreign |= !update.order_by.is_empty() || update.limit.is_some() || update.or.is_some();
         self.write_target(&update.table.relation, start);
-        let (_, target) = self.from_list(std::slice::from_ref(&update.table), start, env);
+        let (_, target) = self.items_of(std::slice::from_ref(&update.table), start, env);
         let scope = match &update.from {
             Some(UpdateTableFromKind::AfterSet(from) | UpdateTableFromKind::BeforeSet(from)) => {
-                let (_, others) = self.from_list(from, start, env);
+                let (_, others) = self.items_of(from, start, env);
                 beside(&target, &others)
             }
             None => target.clone(),
@@ -102,10 +103,10 @@ impl<'a> Analysis<'a> {
         if let Some(first) = from.first() {
             self.write_target(&first.relation, start);
         }
-        let (_, target) = self.from_list(from, start, env);
+        let (_, target) = self.items_of(from, start, env);
         let scope = match &delete.using {
             Some(using) => {
-                let (_, others) = self.from_list(using, start, env);
+                let (_, others) = self.items_of(using, start, env);
                 beside(&target, &others)
             }
             None => target,
@@ -121,7 +122,8 @@ impl<'a> Analysis<'a> {
         let source = std::slice::from_ref(&merge.source);
         let by_source = merge.clauses.iter().any(|c| c.clause_kind == MergeClauseKind::NotMatchedBySource);
         // rows of the target matter where the source joins them, unless those that it does not join are changed too
-        let target_env = if by_source { env } else { self.new_env(env) };
+        let inner = merge.clauses.iter().all(|c| c.clause_kind == MergeClauseKind::Matched);
+        let target_env = if by_source || inner { env } else { self.new_env(env) };
         let on_env = if by_source { self.new_env(env) } else { target_env };
         let mut items = Vec::new();
         for factor in source {
@@ -209,7 +211,10 @@ impl<'a> Analysis<'a> {
         let Some(atom) = target.find(std::slice::from_ref(&name)).and_then(|f| f.atom) else { return };
         let Some((_, key)) = self.key(atom.owner) else { return };
         if key.contains(&atom) {
-            if !self.same_key(atom, value, scope, env) {
+            let same = self.same_key(atom, value, scope, env);
+            if let Some(literals) = &same {
+                self.facts.fixed.extend(literals);
+            } else {
                 self.facts.refuse(
                     Error::unsupported(format!("UPDATE of shard key column {name}"))
                         .hint("Delete the row and insert it with its new key."),
@@ -225,20 +230,19 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    /// Whether a key column is assigned the value that it has: itself, or the constant that WHERE asks for.
-    fn same_key(&self, key: Atom, value: &Expr, scope: &Scope<'_>, env: usize) -> bool {
+    /// Whether a key column is assigned the value that it has: itself, or what WHERE asks for. Gives the literals that
+    /// were compared.
+    fn same_key(&self, key: Atom, value: &Expr, scope: &Scope<'_>, env: usize) -> Option<Vec<usize>> {
         if self.bare_atom(value, scope) == Some(key) {
-            return true;
+            return Some(Vec::new());
         }
-        let Some(facts) = self.column_facts(key) else { return false };
-        let Some(Operand::Source(assigned)) = self.operand(value, &facts, scope) else { return false };
+        let facts = self.column_facts(key)?;
+        let Some(Operand::Source(assigned)) = self.operand(value, &facts, scope) else { return None };
         let preds = classes::applying(&self.envs, env, Some(key.owner));
         let classes = classes::Classes::new(&preds);
-        preds.iter().any(|pred| match pred {
-            Pred::Is(atom, Test::Equals(asked)) => {
-                classes.same(*atom, key) && matches!(asked, Source::Param(_)) && *asked == assigned
-            }
-            _ => false,
+        preds.iter().find_map(|pred| match pred {
+            Pred::Is(atom, Test::Equals(asked)) if classes.same(*atom, key) => same_source(asked, &assigned, scope),
+            _ => None,
         })
     }
 
@@ -270,15 +274,16 @@ impl<'a> Analysis<'a> {
         let rows = if self.several_shards() { self.inserted_rows(insert, &relation, result, start) } else { None };
         self.facts.writes.push(Write { relation: relation.clone(), rows });
         let scope = self.inserted_scope(&relation, label, start, env);
-        if let Some(OnInsert::OnConflict(conflict)) = &insert.on {
-            if let OnConflictAction::DoUpdate(update) = &conflict.action {
-                let target = Rc::new(Scope { items: scope.items.iter().take(1).cloned().collect(), env, ..start.clone_empty() });
-                self.conflict_key(&update.assignments, &relation);
-                self.assignments(&update.assignments, &target, &scope, env);
-                let mut uses = Uses::default();
-                if let Some(selection) = &update.selection {
-                    self.walk(selection, &scope, env, &mut uses);
-                }
+        if let Some(OnInsert::OnConflict(conflict)) = &insert.on
+            && let OnConflictAction::DoUpdate(update) = &conflict.action
+        {
+            let items = scope.items.iter().take(1).cloned().collect();
+            let target = Rc::new(Scope { items, env, ..start.clone_empty() });
+            self.conflict_key(&update.assignments, &relation);
+            self.assignments(&update.assignments, &target, &scope, env);
+            let mut uses = Uses::default();
+            if let Some(selection) = &update.selection {
+                self.walk(selection, &scope, env, &mut uses);
             }
         }
         self.facts.foreign |= matches!(insert.on, Some(OnInsert::DuplicateKeyUpdate(_)));
@@ -334,8 +339,7 @@ impl<'a> Analysis<'a> {
     ) -> Option<KeyCondition> {
         if relation.kind == RelationKind::View {
             self.facts.refuse(
-                Error::unsupported(format!("INSERT into view {}", relation.name))
-                    .hint("Insert into the view's table."),
+                Error::unsupported(format!("INSERT into view {}", relation.name)).hint("Insert into the view's table."),
             );
             return None;
         }
@@ -356,9 +360,8 @@ impl<'a> Analysis<'a> {
         if let Some(unique) = relation.unique.iter().find(|u| !has_key(relation, u)) {
             self.facts.refuse(loose_unique(relation, unique, "INSERT"));
         }
-        let given = |row: &'q [Expr], position: usize| {
-            columns.iter().position(|c| *c == position).and_then(|n| row.get(n))
-        };
+        let given =
+            |row: &'q [Expr], position: usize| columns.iter().position(|c| *c == position).and_then(|n| row.get(n));
         match (insert.source.as_deref(), values) {
             (None, _) => self.value_rows(relation, std::iter::once(&[][..]), start, |_, _| None),
             (Some(_), Some(_)) => self.value_rows(relation, rows, start, given),
@@ -461,15 +464,17 @@ impl<'a> Analysis<'a> {
         given: impl Fn(usize) -> Option<&'q Expr>,
     ) -> Option<KeyCondition> {
         let inner = self.new_env(env);
-        let atoms: Vec<(usize, Option<Atom>)> = (0..relation.columns.len())
-            .map(|c| (c, given(c).and_then(|e| self.bare_atom(e, scope))))
-            .collect();
+        let atoms: Vec<(usize, Option<Atom>)> =
+            (0..relation.columns.len()).map(|c| (c, given(c).and_then(|e| self.bare_atom(e, scope)))).collect();
         let atom = |position: usize| atoms.iter().find(|(c, _)| *c == position).and_then(|(_, a)| *a);
         let condition = self.row_links(relation, inner, scope, atom, given);
         if condition.as_ref().is_none_or(|c| c.expr == KeyExpr::True) {
             self.facts.refuse(
-                Error::unsupported(format!("MERGE that inserts into {} with a shard key that is not known", relation.name))
-                    .hint("Fix the shard key by a constant in ON."),
+                Error::unsupported(format!(
+                    "MERGE that inserts into {} with a shard key that is not known",
+                    relation.name
+                ))
+                .hint("Fix the shard key by a constant in ON."),
             );
         }
         condition
@@ -625,6 +630,19 @@ fn beside<'q>(a: &Rc<Scope<'q>>, b: &Rc<Scope<'q>>) -> Rc<Scope<'q>> {
     Rc::new(Scope { items, merged, ..a.clone_empty() })
 }
 
+/// Whether two sources are the same parameter, or literals written alike; gives the literals.
+fn same_source(a: &Source, b: &Source, scope: &Scope<'_>) -> Option<Vec<usize>> {
+    match (a, b) {
+        (Source::Param(a), Source::Param(b)) => (a == b).then(Vec::new),
+        (Source::Literal { ordinal: a, negative: x }, Source::Literal { ordinal: b, negative: y }) => {
+            let text =
+                |n: &usize| scope.source.literals.get(*n).and_then(|(from, to)| scope.source.text.get(*from..*to));
+            (x == y && text(a).is_some() && text(a) == text(b)).then(|| vec![*a, *b])
+        }
+        _ => None,
+    }
+}
+
 /// DEFAULT in VALUES.
 fn is_default(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(i) if i.quote_style.is_none() && i.value.eq_ignore_ascii_case("default"))
@@ -650,8 +668,7 @@ fn has_key(relation: &Relation, unique: &[usize]) -> bool {
 }
 
 fn loose_unique(relation: &Relation, unique: &[usize], verb: &str) -> Error {
-    let columns: Vec<&str> =
-        unique.iter().filter_map(|c| relation.columns.get(*c)).map(|c| c.name.as_str()).collect();
+    let columns: Vec<&str> = unique.iter().filter_map(|c| relation.columns.get(*c)).map(|c| c.name.as_str()).collect();
     Error::unsupported(format!(
         "{verb} on sharded table {} with the unique constraint ({}), which does not contain the shard key",
         relation.name,

@@ -1,6 +1,7 @@
 //! The anchor, and that all else follows it.
 
 use super::refused;
+use crate::error::Error;
 use crate::plan::analyse::Analysis;
 use crate::plan::analyse::BlockKind;
 use crate::plan::analyse::Node;
@@ -8,7 +9,6 @@ use crate::plan::analyse::SelectFacts;
 use crate::plan::classes;
 use crate::plan::classes::Atom;
 use crate::plan::classes::Classes;
-use crate::error::Error;
 
 /// The table instance whose rows divide the joined rows among the shards.
 #[derive(Debug)]
@@ -145,10 +145,9 @@ fn is_local(analysis: &Analysis<'_>, node: &Node) -> bool {
     match node {
         Node::Local => true,
         Node::Table(owner) => analysis.key(*owner).is_none(),
-        Node::Block(block) => analysis
-            .blocks
-            .get(*block)
-            .is_none_or(|b| !analysis.sharded().any(|owner| b.owners.contains(&owner))),
+        Node::Block(block) => {
+            analysis.blocks.get(*block).is_none_or(|b| !analysis.sharded().any(|owner| b.owners.contains(&owner)))
+        }
         Node::Inner(a, b) | Node::Left(a, b) | Node::Full(a, b, _) => is_local(analysis, a) && is_local(analysis, b),
     }
 }

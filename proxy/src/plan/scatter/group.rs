@@ -28,7 +28,10 @@ use sqlparser::ast::Function;
 use sqlparser::ast::FunctionArg;
 use sqlparser::ast::FunctionArgExpr;
 use sqlparser::ast::FunctionArguments;
+use sqlparser::ast::InTarget;
 use sqlparser::ast::Value;
+use sqlparser::ast::visit_expressions;
+use std::ops::ControlFlow;
 use std::ops::Range;
 
 /// An aggregate call with the places of its parts.
@@ -68,6 +71,9 @@ impl<'q> Scattered<'_, '_, 'q> {
         if self.facts.distinct {
             return Err(refused("DISTINCT beside aggregates over several shards"));
         }
+        if self.facts.returns_set {
+            return Err(refused("a set-returning function beside GROUP BY or aggregates over several shards"));
+        }
         if !self.facts.windows.is_empty() {
             return Err(refused("window functions beside aggregates over several shards"));
         }
@@ -95,7 +101,8 @@ impl<'q> Scattered<'_, '_, 'q> {
                 column
             })
             .collect();
-        let order = keys.iter().map(|k| self.group_order(k, &list, &groups, &group, &output)).collect::<Result<_, _>>()?;
+        let order =
+            keys.iter().map(|k| self.group_order(k, &list, &groups, &group, &output)).collect::<Result<_, _>>()?;
         let sql = self.group_text(columns.sql, groups.len(), &counts);
         let merge = MergeSpec { output, group: Some(group), distinct: None, order };
         let layout = Layout::Grouped { columns: columns.kinds, merge };
@@ -111,7 +118,8 @@ impl<'q> Scattered<'_, '_, 'q> {
         columns: &mut Columns,
     ) -> Result<Output, Error> {
         let expr = item_expr(item.item).ok_or_else(|| refused("* beside aggregates over several shards"))?;
-        if self.group_of(expr, &item.expression, groups).is_some() || is_constant(expr) {
+        let of_groups = self.group_of(expr, &item.expression, groups).is_some() || self.is_of_groups(expr, groups);
+        if of_groups || is_constant(expr) {
             let column = columns.start(ShardColumn::Client(n));
             text::push_range(&mut columns.sql, self.source, &item.range);
             return Ok(Output::Column(column));
@@ -130,6 +138,27 @@ impl<'q> Scattered<'_, '_, 'q> {
         })
     }
 
+    /// Whether an expression is computed of columns that are grouped by, so that any row of a group gives it.
+    fn is_of_groups(&self, expr: &Expr, groups: &[(&'q Expr, Range<usize>)]) -> bool {
+        let grouped = |expr: &Expr| {
+            let atom = self.analysis.bare_atom(expr, self.scope);
+            atom.is_some() && groups.iter().any(|(group, _)| self.analysis.bare_atom(group, self.scope) == atom)
+        };
+        let aggregates = |function: &Function| {
+            let kind = names::parts(&function.name).map(|parts| functions::kind(self.analysis.context, &parts));
+            !matches!(kind, Some(Kind::Plain(t)) if !t.aggregate && !t.volatile && !t.returns_set)
+        };
+        let found = visit_expressions(expr, |e| match e {
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) if !grouped(e) => ControlFlow::Break(()),
+            Expr::Function(function) if aggregates(function) => ControlFlow::Break(()),
+            Expr::Subquery(_) | Expr::Exists { .. } | Expr::In { target: InTarget::Subquery(_), .. } => {
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        });
+        found.is_continue()
+    }
+
     /// Takes an aggregate call apart.
     fn call(&self, expr: &'q Expr, range: &Range<usize>) -> Result<Call<'q>, Error> {
         let Expr::Function(function) = expr else {
@@ -142,14 +171,10 @@ impl<'q> Scattered<'_, '_, 'q> {
         let within = clauses::tokens_in(source.tokens, range);
         let open = within.iter().position(|t| t.is_symbol(source.text, "(")).ok_or_else(apart)?;
         let close = clauses::closing(within, source.text, open).ok_or_else(apart)?;
-        let inside = |a: usize, b: usize| {
-            Some(within.get(a)?.start as usize..within.get(b)?.end as usize)
-        };
+        let inside = |a: usize, b: usize| Some(within.get(a)?.start as usize..within.get(b)?.end as usize);
         let argument = match plain_argument(function).ok_or_else(apart)? {
             Argument::Star => None,
-            Argument::Expr(expr) => {
-                Some((expr, inside(open + 1, close.saturating_sub(1)).ok_or_else(apart)?))
-            }
+            Argument::Expr(expr) => Some((expr, inside(open + 1, close.saturating_sub(1)).ok_or_else(apart)?)),
         };
         let filter = match (&function.filter, within.get(close + 1)) {
             (None, None) => None,
@@ -257,18 +282,20 @@ impl<'q> Scattered<'_, '_, 'q> {
         columns: &[usize],
         output: &[Output],
     ) -> Result<SortKey, Error> {
-        let (expr, range) = key.expr.as_ref().ok_or_else(|| refused("ORDER BY of this position over several shards"))?;
+        let (expr, range) =
+            key.expr.as_ref().ok_or_else(|| refused("ORDER BY of this position over several shards"))?;
         self.orderable(expr, "ORDER BY")?;
         let group = self.group_of(expr, range, groups).and_then(|n| columns.get(n));
-        let item = key.item.or_else(|| {
-            list.iter().position(|item| text::same_tokens(self.source, &item.expression, range))
-        });
+        let item =
+            key.item.or_else(|| list.iter().position(|item| text::same_tokens(self.source, &item.expression, range)));
         let by = match (group, item) {
             (Some(column), _) => SortBy::Column(*column),
             (None, Some(n)) if matches!(output.get(n), Some(Output::Aggregate(_))) => SortBy::Output(n),
             _ => {
-                return Err(refused("ORDER BY of what is neither in GROUP BY nor a selected aggregate, over several shards")
-                    .hint("Add the aggregate to the select list."));
+                return Err(refused(
+                    "ORDER BY of what is neither in GROUP BY nor a selected aggregate, over several shards",
+                )
+                .hint("Add the aggregate to the select list."));
             }
         };
         Ok(SortKey { by, descending: key.descending, nulls_first: key.nulls_first })

@@ -89,12 +89,9 @@ pub fn push_limit(template: &mut Template, counts: &Counts) {
             template.push(&format!(" LIMIT {sum}"));
         }
         (Some(Count::Param(n)), None) => template.push(&format!(" LIMIT ${n}")),
-        (Some(limit), Some(offset)) => template.push(&format!(
-            " LIMIT LEAST({} + COALESCE({}, 0), {})",
-            numeric(limit),
-            numeric(offset),
-            i64::MAX
-        )),
+        (Some(limit), Some(offset)) => {
+            template.push(&format!(" LIMIT LEAST({} + COALESCE({}, 0), {})", numeric(limit), numeric(offset), i64::MAX))
+        }
         (None, Some(Count::Param(_))) => push_no_limit(template, counts),
     }
 }

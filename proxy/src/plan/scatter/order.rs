@@ -135,7 +135,9 @@ impl<'q> Scattered<'_, '_, 'q> {
                 let same = |(_, other): (usize, &ListItem<'q>)| {
                     text::same_tokens(self.source, &item.expression, &other.expression)
                 };
-                if !found.all(same) || (first_star.is_some() && self.scope.has_column(&name) && !self.is_itself(item, &name)) {
+                if !found.all(same)
+                    || (first_star.is_some() && self.scope.has_column(&name) && !self.is_itself(item, &name))
+                {
                     return Err(refused(&format!("ORDER BY \"{name}\", which several output columns are called")));
                 }
                 let inner = item_expr(item.item).ok_or_else(|| refused("ORDER BY of this item"))?;
@@ -340,8 +342,29 @@ fn is_plain_type(name: &str) -> bool {
     let base = name.split('(').next().unwrap_or("").trim();
     matches!(
         base,
-        "smallint" | "int2" | "integer" | "int" | "int4" | "bigint" | "int8" | "numeric" | "decimal" | "real"
-            | "float4" | "float8" | "double precision" | "float" | "boolean" | "bool" | "date" | "timestamp"
-            | "timestamptz" | "timestamp with time zone" | "timestamp without time zone" | "time" | "uuid" | "bytea"
+        "smallint"
+            | "int2"
+            | "integer"
+            | "int"
+            | "int4"
+            | "bigint"
+            | "int8"
+            | "numeric"
+            | "decimal"
+            | "real"
+            | "float4"
+            | "float8"
+            | "double precision"
+            | "float"
+            | "boolean"
+            | "bool"
+            | "date"
+            | "timestamp"
+            | "timestamptz"
+            | "timestamp with time zone"
+            | "timestamp without time zone"
+            | "time"
+            | "uuid"
+            | "bytea"
     )
 }

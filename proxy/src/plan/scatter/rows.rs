@@ -71,7 +71,8 @@ impl<'q> Scattered<'_, '_, 'q> {
         if self.is_volatile(expr) {
             return Err(refused("ORDER BY of a volatile function over several shards"));
         }
-        let in_star = || list.iter().any(|i| is_wildcard(i.item)) && self.analysis.bare_atom(expr, self.scope).is_some();
+        let in_star =
+            || list.iter().any(|i| is_wildcard(i.item)) && self.analysis.bare_atom(expr, self.scope).is_some();
         if self.facts.distinct && key.item.is_none() && !in_star() {
             return Err(refused("SELECT DISTINCT with an ORDER BY that is not in the select list"));
         }
@@ -82,7 +83,9 @@ impl<'q> Scattered<'_, '_, 'q> {
     fn orderable_column(&self, n: usize) -> Result<(), Error> {
         let facts = self.facts.outputs.as_ref().and_then(|o| self.analysis.column_facts((*o.get(n)?)?));
         match facts.map(|f| f.collation) {
-            Some(crate::catalog::Collation::None | crate::catalog::Collation::Bytes) if self.scope.merged.is_empty() => {
+            Some(crate::catalog::Collation::None | crate::catalog::Collation::Bytes)
+                if self.scope.merged.is_empty() =>
+            {
                 Ok(())
             }
             _ => Err(refused("ORDER BY of a position behind * over several shards")
@@ -104,7 +107,7 @@ impl<'q> Scattered<'_, '_, 'q> {
         let mut hidden = 0;
         let mut hide = |sql: &mut Template, range: &Range<usize>, alias: bool| {
             hidden += 1;
-            sql.push(", ");
+            sql.push(if hidden == 1 && list.is_empty() { " " } else { ", " });
             text::push_range(sql, source, range);
             if alias {
                 sql.push(&format!(" AS shardway_{hidden}"));

@@ -29,7 +29,6 @@ pub fn same_tokens(source: &SourceText<'_>, a: &Range<usize>, b: &Range<usize>) 
     a.len() == b.len()
         && a.iter().zip(b).all(|(a, b)| {
             let (x, y) = (a.text(source.text), b.text(source.text));
-            a.kind == b.kind
-                && (x == y || (a.kind == crate::sql::lexer::TokenKind::Word && x.eq_ignore_ascii_case(y)))
+            a.kind == b.kind && (x == y || (a.kind == crate::sql::lexer::TokenKind::Word && x.eq_ignore_ascii_case(y)))
         })
 }

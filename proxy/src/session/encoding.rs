@@ -1,0 +1,63 @@
+//! Clients whose encoding is not UTF-8.
+//!
+//! Statements and values are read here as UTF-8. In another encoding the same bytes are other letters, which a server
+//! would hash and compare differently: what could be misread is left to one shard, or refused.
+
+use crate::error::Error;
+use crate::error::Result;
+use crate::error::codes;
+use crate::session::Session;
+
+/// Encodings in which a byte of a letter may look like ASCII (pg_wchar.h, PG_ENCODING_BE_LAST and those after it).
+const TRICKY: [&str; 7] = ["SJIS", "SHIFT_JIS_2004", "BIG5", "GBK", "UHC", "GB18030", "JOHAB"];
+
+impl Session {
+    fn client_encoding(&self) -> &str {
+        self.reported.get("client_encoding").map_or("UTF8", String::as_str)
+    }
+
+    /// Bytes beyond ASCII are not what they are in UTF-8. SQL_ASCII is no conversion: servers take them as they are.
+    pub(super) fn is_foreign(&self) -> bool {
+        !matches!(self.client_encoding(), "UTF8" | "SQL_ASCII")
+    }
+
+    pub(super) fn is_tricky_encoding(&self) -> bool {
+        TRICKY.contains(&self.client_encoding())
+    }
+
+    /// # Errors
+    /// 0A000 when the client's encoding is another one, and one of the values is not ASCII.
+    pub(super) fn refuse_foreign<'a>(&self, values: impl IntoIterator<Item = &'a [u8]>) -> Result<()> {
+        if self.is_foreign() && !values.into_iter().all(<[u8]>::is_ascii) {
+            return Err(foreign_encoding());
+        }
+        Ok(())
+    }
+
+    /// The text of a Parse message.
+    ///
+    /// # Errors
+    /// 22021 as PostgreSQL says it (report_invalid_encoding in mbutils.c), 0A000 in another encoding.
+    pub(super) fn readable<'a>(&self, text: &'a [u8]) -> Result<&'a str> {
+        if self.is_foreign() && !text.is_ascii() {
+            return Err(foreign_encoding());
+        }
+        std::str::from_utf8(text).map_err(|error| {
+            let rest = text.get(error.valid_up_to()..).unwrap_or_default();
+            let length = match rest.first() {
+                Some(b) if b & 0xe0 == 0xc0 => 2,
+                Some(b) if b & 0xf0 == 0xe0 => 3,
+                Some(b) if b & 0xf8 == 0xf0 => 4,
+                _ => 1,
+            };
+            let bytes: Vec<String> = rest.iter().take(length).map(|b| format!("0x{b:02x}")).collect();
+            let message = format!("invalid byte sequence for encoding \"UTF8\": {}", bytes.join(" "));
+            Error::new(codes::CHARACTER_NOT_IN_REPERTOIRE, message)
+        })
+    }
+}
+
+pub fn foreign_encoding() -> Error {
+    Error::unsupported("text beyond ASCII in an encoding other than UTF-8 is not supported here yet")
+        .hint("SET client_encoding TO 'UTF8'.")
+}
