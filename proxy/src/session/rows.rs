@@ -358,13 +358,14 @@ impl Session {
         Ok(described?)
     }
 
-    /// Any shard that has the tables can describe a statement.
+    /// Any shard that has the tables can describe a statement: where a single table is, if there is one.
     fn describing_shard(&self, planned: &Planned) -> ShardId {
         match &planned.plan {
-            crate::plan::Plan::Rows(rows) => match rows.target {
-                crate::plan::Target::Shard(shard) => shard,
+            crate::plan::Plan::Rows(rows) => match &rows.target {
+                crate::plan::Target::Shard(shard) => *shard,
                 crate::plan::Target::Home => HOME,
-                _ => self.nearest(),
+                crate::plan::Target::Keys { also, .. } => also.first().copied().unwrap_or_else(|| self.nearest()),
+                crate::plan::Target::Any | crate::plan::Target::All => self.nearest(),
             },
             _ => HOME,
         }
