@@ -70,8 +70,6 @@ impl Session {
         let text = self.readable(text)?;
         if name.is_empty() {
             self.prepared.remove(name);
-        } else {
-            self.refuse_duplicate(name)?;
         }
         self.scan_text(text)?;
         if self.scan.more_at.is_some() && crate::sql::lexer::split(text, self.conforming_strings())?.len() > 1 {

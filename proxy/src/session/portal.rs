@@ -6,7 +6,9 @@ use crate::error::codes;
 use crate::exec::backends::run_on;
 use crate::exec::cache::Description;
 use crate::exec::cache::Planned;
+use crate::plan::Effect;
 use crate::plan::Plan;
+use crate::plan::RowsPlan;
 use crate::plan::ScatterPlan;
 use crate::plan::Target;
 use crate::route::Param;
@@ -152,7 +154,7 @@ impl Session {
                 values.push(Some(text.as_bytes().to_vec()));
             } else {
                 let planned = self.plan_text(&format!("SELECT ({argument})::pg_catalog.text"), &[])?;
-                if !matches!(&planned.plan, Plan::Rows(r) if matches!(r.target, Target::Home | Target::Any) && !r.opaque) {
+                if !matches!(&planned.plan, Plan::Rows(rows) if is_expression(rows)) {
                     return Err(Error::unsupported("an argument of EXECUTE that is no constant expression").into());
                 }
                 let shard = self.nearest();
@@ -163,6 +165,15 @@ impl Session {
         }
         Ok(values)
     }
+}
+
+/// A SELECT that any server can answer and that leaves nothing behind.
+fn is_expression(rows: &RowsPlan) -> bool {
+    matches!(rows.target, Target::Home | Target::Any | Target::Shard(_))
+        && rows.effect == Effect::Read
+        && !rows.opaque
+        && rows.pins.is_none()
+        && rows.set_config.is_empty()
 }
 
 pub fn no_portal(name: &[u8]) -> Error {
