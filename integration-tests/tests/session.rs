@@ -106,19 +106,22 @@ const MARK: &str = "ROLLBACK TO the_mark";
 /// Sends bytes, Sync and a mark; gives everything that came before the mark's answer ended. So a reply too many or too
 /// few shows, and the connection is in step again.
 fn exchange(client: &mut Client, bytes: &[u8]) -> Vec<String> {
-    client.send(&[bytes, &message::sync(), &message::query("SELECT 'mark'"), &message::query(MARK)].concat());
+    // The portal of the mark is closed: in a failed transaction PostgreSQL keeps it.
+    let close = [message::close(b'P', ""), message::sync()].concat();
+    client.send(&[bytes, &message::sync(), &message::query("SELECT 'mark'"), &message::query(MARK), &close].concat());
     let mut out = Vec::new();
-    let mut marked = false;
+    let mut marked = 0;
     loop {
         let Some(message) = client.try_receive() else {
             out.push("no answer in time".into());
             return out;
         };
         let ready = matches!(message, Message::ReadyForQuery { .. });
-        marked |= matches!(&message, Message::ErrorResponse(f) if f.message().contains("the_mark")
+        let mark = matches!(&message, Message::ErrorResponse(f) if f.message().contains("the_mark")
             || f.message().contains("ROLLBACK TO SAVEPOINT can only"));
+        marked += usize::from(mark || (ready && marked > 0));
         out.extend(shown(&message));
-        if message == Message::Closed || (ready && marked) {
+        if message == Message::Closed || marked == 3 {
             return out;
         }
     }
@@ -407,7 +410,7 @@ fn temporary_tables_go_with_their_transaction() {
     client.execute("COMMIT");
     client.execute("CREATE TEMP TABLE items (k bigint, v text)");
     assert_eq!(count(&mut client), "0");
-    client.execute("DROP TABLE items");
+    client.execute("DISCARD TEMP");
     assert_eq!(count(&mut client), all);
 }
 
@@ -607,7 +610,6 @@ const STATEMENTS: &[&str] = &[
     "SET timezone TO 'Asia/Tokyo'",
     "RESET timezone",
     "SELECT 1/0",
-    "SELEC 1",
     "",
     "DECLARE c CURSOR FOR SELECT k FROM items ORDER BY k",
     "FETCH 2 FROM c",
@@ -674,7 +676,7 @@ fn random_message(random: &mut Random) -> (String, Vec<u8>) {
 /// Random pipelines answer as PostgreSQL does, message by message.
 #[test]
 fn random_pipelines() {
-    for seed in seeds(60) {
+    for seed in seeds(400) {
         let mut random = seeded(seed);
         let mut expected = Client::connect(&single(&WIDE));
         let mut actual = WIDE.connect();
@@ -686,7 +688,8 @@ fn random_pipelines() {
             told.push(messages.into_iter().map(|(what, _)| what).collect::<Vec<_>>());
             let wanted = exchange(&mut expected, &bytes);
             let got = exchange(&mut actual, &bytes);
-            let last: Vec<_> = told.iter().rev().take(4).rev().collect();
+            let count = if std::env::var_os("SEED").is_some() { 100 } else { 4 };
+            let last: Vec<_> = told.iter().rev().take(count).rev().collect();
             assert_eq!(got, wanted, "SEED={seed}, after {last:#?}");
         }
     }

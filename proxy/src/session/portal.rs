@@ -17,6 +17,7 @@ use crate::session::Outcome;
 use crate::session::Session;
 use crate::session::pipeline::Owed;
 use crate::session::prepared::Prepared;
+use crate::sql::command::Command;
 use crate::wire::backend;
 use crate::wire::backend::Field;
 use crate::wire::frontend;
@@ -52,6 +53,25 @@ pub struct ScatterPortal {
 }
 
 impl Portal {
+    pub fn command(&self) -> &Command {
+        match self {
+            Portal::Remote { planned, .. } => &planned.command,
+            Portal::Scatter(portal) => &portal.planned.command,
+            Portal::Local { prepared, .. } => &prepared.planned.command,
+        }
+    }
+
+    /// Whether it gives rows, as far as that is known.
+    pub fn gives_rows(&self) -> bool {
+        match self {
+            Portal::Remote { planned, .. } => {
+                matches!(planned.command, Command::Show(_) | Command::Fetch { .. })
+                    || planned.description.get().is_some_and(|d| d.fields.is_some())
+            }
+            _ => self.fields().is_some(),
+        }
+    }
+
     /// The columns of a portal that we run ourselves, with the formats that the client asked for.
     pub fn fields(&self) -> Option<Vec<Field>> {
         let with = |f: &Field, format: i16| Field { format, ..f.clone() };
