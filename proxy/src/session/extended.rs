@@ -70,8 +70,6 @@ impl Session {
         let text = self.readable(text)?;
         if name.is_empty() {
             self.prepared.remove(name);
-        } else {
-            self.refuse_duplicate(name)?;
         }
         self.scan_text(text)?;
         if self.scan.more_at.is_some() && crate::sql::lexer::split(text, self.conforming_strings())?.len() > 1 {
@@ -95,10 +93,10 @@ impl Session {
     async fn bind(&mut self, body: &[u8]) -> Outcome {
         let bind = Bind::decode(body)?;
         let prepared = self.find_prepared(bind.statement).await?;
+        check_counts(&bind, &prepared)?;
         if !is_always_allowed(&prepared.planned.command) {
             self.refuse_if_failed()?;
         }
-        check_counts(&bind, &prepared)?;
         if !bind.portal.is_empty() && self.portals.contains_key(bind.portal) {
             let name = String::from_utf8_lossy(bind.portal);
             return Err(Error::new(codes::DUPLICATE_CURSOR, format!("cursor \"{name}\" already exists")).into());
@@ -307,6 +305,9 @@ impl Session {
             }
             Object::Portal(name) => match self.shard_of_portal(name)? {
                 Some(shard) => {
+                    if self.portals.get(name).is_none_or(Portal::gives_rows) {
+                        self.refuse_if_failed()?;
+                    }
                     self.aim(shard).await?;
                     let held = self.backends.acquire(shard, &self.variables).await?;
                     frontend::put_describe_portal(&mut held.lease.io.write, name);
@@ -343,11 +344,17 @@ impl Session {
 
     async fn execute(&mut self, body: &[u8]) -> Outcome {
         let Execute { portal: name, max_rows } = Execute::decode(body)?;
+        // The server need not know that the transaction has failed.
+        let ends = self.portals.get(name).is_some_and(|portal| is_always_allowed(portal.command()));
+        if !ends && self.shard_of_portal(name).is_ok() {
+            self.refuse_if_failed()?;
+        }
         match self.portals.get_mut(name) {
             Some(Portal::Scatter(_)) => Box::pin(self.execute_scatter(name, max_rows)).await,
             Some(Portal::Local { prepared, done, .. }) => {
                 let prepared = Arc::clone(prepared);
-                if std::mem::replace(done, true) {
+                let empty = prepared.planned.command == Command::Empty;
+                if std::mem::replace(done, !empty) {
                     let message = format!("portal \"{}\" cannot be run", String::from_utf8_lossy(name));
                     return Err(Error::new(SqlState::new(b"55000"), message).into());
                 }
@@ -413,7 +420,6 @@ impl Session {
     async fn execute_scatter(&mut self, name: &[u8], max_rows: i32) -> Outcome {
         let preface = std::mem::take(&mut self.pipeline.kept);
         self.drain(false).await?;
-        self.refuse_if_failed()?;
         if max_rows > 0 {
             return Err(Error::unsupported("a row limit on a portal over several shards is not supported yet")
                 .hint("Fetch all rows, or add LIMIT to the query.")

@@ -19,6 +19,7 @@ use crate::pool::ServerConnection;
 use crate::session::Failure;
 use crate::session::Outcome;
 use crate::session::Session;
+use crate::sql::command::Command;
 use crate::wire::Tag;
 use crate::wire::backend;
 use crate::wire::frontend;
@@ -370,6 +371,9 @@ impl Session {
         for planned in executed {
             if let Plan::Rows(rows) = &planned.plan {
                 self.after_whole(rows, shard).await?;
+                if planned.command == Command::Schema {
+                    self.renew_temporary().await?;
+                }
             }
         }
         Ok(drained)

@@ -31,6 +31,7 @@ use crate::session::Session;
 use crate::session::encoding::foreign_encoding;
 use crate::session::measure;
 use crate::session::pipeline::CHANGED_RESULT;
+use crate::sql::command::Command;
 use crate::sql::normalize::Literal;
 use crate::value::Oid;
 use crate::wire::Status;
@@ -87,7 +88,13 @@ impl Session {
 
     pub(super) async fn rows_simple(&mut self, planned: &Arc<Planned>, rows: &RowsPlan, values: Values<'_>) -> Outcome {
         match self.choose(rows, &values)? {
-            Route::One(shard) => self.whole(rows, shard, values.text).await,
+            Route::One(shard) => {
+                self.whole(rows, shard, values.text).await?;
+                if planned.command == Command::Schema {
+                    self.renew_temporary().await?;
+                }
+                Ok(())
+            }
             Route::Several(shards) => {
                 // A plan that serves every text of its form has the shard text of the one it was made for.
                 if *planned.text == *values.text {
