@@ -21,6 +21,7 @@ use crate::session::pipeline::Pipeline;
 use crate::session::registry::Seat;
 use crate::session::registry::Shared;
 use crate::session::registry::State;
+use crate::session::reported::Reported;
 use crate::sql::normalize::Normalized;
 use crate::variables::Variables;
 use crate::wire::Status;
@@ -207,7 +208,9 @@ impl Parts {
             cursors: HashMap::new(),
             temporary: Vec::new(),
             forced: None,
-            reported: self.reported,
+            reported: Reported::new(self.reported),
+            context_key: Vec::new(),
+            context_of: None,
             untold: BTreeMap::new(),
             several: false,
             _seat: self.seat,
