@@ -779,3 +779,40 @@ fn one_of_many(seed: u64, who: u64) {
         }
     }
 }
+
+/// What was done for a message that turns out to be skipped is taken back.
+#[test]
+fn messages_behind_an_error_have_no_effect() {
+    let dup = run("INSERT INTO items VALUES (1, 'dup')", &[]);
+    same(
+        &WIDE,
+        &[
+            message::parse("kept", "SELECT 1", &[]),
+            dup,
+            message::parse("new", "SELECT 2", &[]),
+            message::close(b'S', "kept"),
+            message::sync(),
+            message::describe(b'S', "kept"),
+            message::sync(),
+            message::parse("new", "SELECT 3", &[]),
+            message::sync(),
+        ],
+    );
+    same(
+        &WIDE,
+        &[
+            message::query("BEGIN; SAVEPOINT a"),
+            message::parse("s", "SELECT 1", &[]),
+            message::bind("p", "s", &[], &[], &[]),
+            run("SELECT 1/0", &[]),
+            message::bind("q", "s", &[], &[], &[]),
+            message::sync(),
+            message::query("ROLLBACK TO a"),
+            message::bind("p", "s", &[], &[], &[]),
+            message::bind("q", "s", &[], &[], &[]),
+            message::execute("q", 0),
+            message::sync(),
+            message::query("ROLLBACK"),
+        ],
+    );
+}

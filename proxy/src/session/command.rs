@@ -145,6 +145,7 @@ impl Session {
         }
         self.backends.forget_transaction(!committed);
         self.portals.clear();
+        self.depths.clear();
         self.cursors.retain(|_, cursor| cursor.hold && self.backends.held.iter().any(|h| h.shard == cursor.shard));
         for shard in shards {
             self.note_changes(shard);
@@ -187,6 +188,9 @@ impl Session {
         self.on_joined(&format!("RELEASE SAVEPOINT {}", quote_identifier(name))).await?;
         self.variables.release(name);
         self.backends.transaction.savepoints.truncate(at);
+        for depth in self.depths.values_mut() {
+            *depth = at.min(*depth);
+        }
         backend::put_command_complete(&mut self.client.write, "RELEASE");
         Ok(())
     }
@@ -206,6 +210,8 @@ impl Session {
         self.on_joined(&format!("ROLLBACK TO SAVEPOINT {}", quote_identifier(name))).await?;
         self.variables.rollback_to(name);
         self.backends.transaction.savepoints.truncate(at + 1);
+        let depths = &self.depths;
+        self.portals.retain(|name, _| depths.get(name).is_none_or(|depth| *depth <= at));
         self.backends.transaction.state = State::Open;
         if self.backends.transaction.settings_changed {
             for held in &mut self.backends.held {

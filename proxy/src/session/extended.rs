@@ -18,6 +18,7 @@ use crate::session::Outcome;
 use crate::session::Session;
 use crate::session::measure;
 use crate::session::pipeline::Owed;
+use crate::session::pipeline::Undo;
 use crate::session::portal::Portal;
 use crate::session::portal::ScatterPortal;
 use crate::session::portal::check_counts;
@@ -69,7 +70,7 @@ impl Session {
         let Parse { name, text, types } = Parse::decode(body)?;
         let text = self.readable(text)?;
         if name.is_empty() {
-            self.prepared.remove(name);
+            self.forget_prepared(name);
         }
         self.scan_text(text)?;
         if self.scan.more_at.is_some() && crate::sql::lexer::split(text, self.conforming_strings())?.len() > 1 {
@@ -82,6 +83,7 @@ impl Session {
         }
         let prepared = self.prepare(text, &types).await?;
         self.keep_prepared(name, prepared)?;
+        self.may_undo(Undo::Prepared(name.to_vec(), None));
         self.reply(|out| backend::put_bare(out, backend::PARSE_COMPLETE));
         if first && self.pipeline.target.is_none() {
             // Nothing has run yet: a connection that only described goes back.
@@ -119,7 +121,12 @@ impl Session {
                 backend::put_bare(&mut self.pipeline.kept, backend::BIND_COMPLETE);
             }
         }
-        self.portals.insert(bind.portal.to_vec(), portal);
+        let depth = self.backends.transaction.savepoints.len();
+        if depth > 0 {
+            self.depths.insert(bind.portal.to_vec(), depth);
+        }
+        let before = self.portals.insert(bind.portal.to_vec(), portal);
+        self.may_undo(Undo::Portal(bind.portal.to_vec(), before));
         Ok(())
     }
 
@@ -457,27 +464,34 @@ impl Session {
 
     async fn close_object(&mut self, body: &[u8]) -> Outcome {
         match frontend::object(body, "CLOSE")? {
-            Object::Statement(name) => {
-                self.prepared.remove(name);
-            }
+            Object::Statement(name) => self.forget_prepared(name),
             Object::Portal(name) => {
                 if let Ok(Some(shard)) = self.shard_of_portal(name) {
                     self.aim(shard).await?;
                     self.cursors.retain(|cursor, _| cursor.as_bytes() != name);
-                    self.portals.remove(name);
+                    let before = self.portals.remove(name);
                     if let Some(held) = self.backends.find(shard) {
                         frontend::put_close_portal(&mut held.lease.io.write, name);
                         held.unsynced = true;
                         held.lease.broken = true;
                         self.pipeline.owed.push_back(Owed::ClosePortal);
+                        self.may_undo(Undo::Portal(name.to_vec(), before));
                         return Ok(());
                     }
                 }
-                self.portals.remove(name);
+                let before = self.portals.remove(name);
+                self.may_undo(Undo::Portal(name.to_vec(), before));
             }
         }
         self.reply(|out| backend::put_bare(out, backend::CLOSE_COMPLETE));
         Ok(())
+    }
+}
+
+impl Session {
+    fn forget_prepared(&mut self, name: &[u8]) {
+        let before = self.prepared.remove(name);
+        self.may_undo(Undo::Prepared(name.to_vec(), before));
     }
 }
 

@@ -203,6 +203,7 @@ impl Parts {
             key: Vec::new(),
             prepared: HashMap::new(),
             portals: HashMap::new(),
+            depths: HashMap::new(),
             pipeline: Pipeline::default(),
             cursors: HashMap::new(),
             temporary: Vec::new(),

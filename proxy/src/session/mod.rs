@@ -93,6 +93,8 @@ pub struct Session {
     key: Vec<u8>,
     prepared: HashMap<Vec<u8>, Arc<Prepared>>,
     portals: HashMap<Vec<u8>, Portal>,
+    /// How many savepoints there were when a portal was made, where there were any.
+    depths: HashMap<Vec<u8>, usize>,
     pipeline: Pipeline,
     /// Cursors of DECLARE, and the shard where each is.
     cursors: HashMap<String, Cursor>,
