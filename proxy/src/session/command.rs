@@ -84,7 +84,11 @@ impl Session {
     }
 
     async fn begin(&mut self, modes: &TransactionModes, text: &str) -> Outcome {
-        let tag = if text.trim_start().get(..5).is_some_and(|w| w.eq_ignore_ascii_case("begin")) { "BEGIN" } else { tag_of_begin(text) };
+        let tag = if text.trim_start().get(..5).is_some_and(|w| w.eq_ignore_ascii_case("begin")) {
+            "BEGIN"
+        } else {
+            tag_of_begin(text)
+        };
         match self.backends.transaction.state {
             State::Idle | State::Implicit => {
                 // Statements before it in the same Query or pipeline belong to it.

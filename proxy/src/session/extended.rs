@@ -96,7 +96,7 @@ impl Session {
         let bind = Bind::decode(body)?;
         let prepared = self.find_prepared(bind.statement).await?;
         check_counts(&bind, &prepared)?;
-        if !is_always_allowed(&prepared.planned.command) {
+        if !ends_transaction(&prepared.planned.command) {
             self.refuse_if_failed()?;
         }
         if !bind.portal.is_empty() && self.portals.contains_key(bind.portal) {
@@ -133,11 +133,7 @@ impl Session {
     /// Makes a portal of a statement and values; BindComplete is owed already if it lives on a server.
     async fn bind_to(&mut self, bind: &Bind<'_>, prepared: &Arc<Prepared>) -> Outcome<Portal> {
         let planned = &prepared.planned;
-        let local = || Portal::Local {
-            prepared: Arc::clone(prepared),
-            format: bind.result_format(0),
-            done: false,
-        };
+        let local = || Portal::Local { prepared: Arc::clone(prepared), format: bind.result_format(0), done: false };
         let params = typed_params(bind, prepared);
         match &planned.plan {
             Plan::Rows(rows) => match self.place(rows, &prepared.text, &params)? {
@@ -149,17 +145,21 @@ impl Session {
                 }
                 _ => Err(Error::internal("a route was not resolved").into()),
             },
-            Plan::Explain(explain) => match self.place(&explain.inner, planned.text.get(explain.body..).unwrap_or_default(), &params)? {
-                Route::One(shard) => {
-                    self.before_whole(&explain.inner, shard)?;
-                    self.bind_remote(shard, planned, bind.portal, bind.tail, Owed::Bind).await?;
-                    Ok(Portal::Remote { shard, planned: Arc::clone(planned) })
+            Plan::Explain(explain) => {
+                match self.place(&explain.inner, planned.text.get(explain.body..).unwrap_or_default(), &params)? {
+                    Route::One(shard) => {
+                        self.before_whole(&explain.inner, shard)?;
+                        self.bind_remote(shard, planned, bind.portal, bind.tail, Owed::Bind).await?;
+                        Ok(Portal::Remote { shard, planned: Arc::clone(planned) })
+                    }
+                    _ if params.is_empty() => Ok(local()),
+                    _ => {
+                        Err(Error::unsupported("EXPLAIN of a scattered statement with parameters is not supported yet")
+                            .hint("Write the values into the statement.")
+                            .into())
+                    }
                 }
-                _ if params.is_empty() => Ok(local()),
-                _ => Err(Error::unsupported("EXPLAIN of a scattered statement with parameters is not supported yet")
-                    .hint("Write the values into the statement.")
-                    .into()),
-            },
+            }
             Plan::Session => match self.shard_of_rows(&planned.command) {
                 Some(shard) => {
                     self.bind_text(shard, &planned.text, bind.portal, bind.tail).await?;
@@ -187,12 +187,8 @@ impl Session {
     pub(super) fn place(&mut self, rows: &RowsPlan, text: &str, params: &[Param<'_>]) -> Outcome<Route> {
         self.scan_text(text)?;
         let literals = std::mem::take(&mut self.scan.literals);
-        let values = Values {
-            text,
-            literals: &literals,
-            params,
-            standard_conforming_strings: self.conforming_strings(),
-        };
+        let values =
+            Values { text, literals: &literals, params, standard_conforming_strings: self.conforming_strings() };
         let route = self.choose(rows, &values);
         self.scan.literals = literals;
         let route = route?;

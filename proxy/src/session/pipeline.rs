@@ -453,7 +453,8 @@ impl Session {
             if exchange.owed.is_empty() && !exchange.waiting {
                 break;
             }
-            let mut ran = relay.run(&mut held.lease, client, |server, tag, body| exchange.frame(server, tag, body)).await;
+            let mut ran =
+                relay.run(&mut held.lease, client, |server, tag, body| exchange.frame(server, tag, body)).await;
             if ran.is_ok() && std::mem::take(&mut exchange.copying) {
                 // A Sync that came before the data is swallowed by the server.
                 self.pipeline.swallowed |= std::mem::take(&mut exchange.waiting);
