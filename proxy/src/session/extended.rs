@@ -4,6 +4,7 @@ use crate::catalog::ShardId;
 use crate::error::Error;
 use crate::error::SqlState;
 use crate::error::codes;
+use crate::exec::backends::State;
 use crate::exec::cache::Planned;
 use crate::exec::scatter;
 use crate::exec::scatter::Execution;
@@ -124,6 +125,9 @@ impl Session {
         let depth = self.backends.transaction.savepoints.len();
         if depth > 0 {
             self.depths.insert(bind.portal.to_vec(), depth);
+        }
+        if self.backends.transaction.state == State::Failed {
+            self.late.insert(bind.portal.to_vec());
         }
         let before = self.portals.insert(bind.portal.to_vec(), portal);
         self.may_undo(Undo::Portal(bind.portal.to_vec(), before));
@@ -348,7 +352,9 @@ impl Session {
     async fn execute(&mut self, body: &[u8]) -> Outcome {
         let Execute { portal: name, max_rows } = Execute::decode(body)?;
         // The server need not know that the transaction has failed.
-        let ends = self.portals.get(name).is_some_and(|portal| is_always_allowed(portal.command()));
+        let failed = self.backends.transaction.state == State::Failed;
+        let runnable = |portal: &Portal| is_always_allowed(portal.command()) && (!failed || self.late.contains(name));
+        let ends = self.portals.get(name).is_some_and(runnable);
         if !ends && self.shard_of_portal(name).is_ok() {
             self.refuse_if_failed()?;
         }

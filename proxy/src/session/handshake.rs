@@ -32,6 +32,7 @@ use crate::wire::startup::Startup;
 use bytes::BytesMut;
 use std::collections::BTreeMap;
 use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -204,6 +205,7 @@ impl Parts {
             prepared: HashMap::new(),
             portals: HashMap::new(),
             depths: HashMap::new(),
+            late: HashSet::new(),
             pipeline: Pipeline::default(),
             cursors: HashMap::new(),
             temporary: Vec::new(),
