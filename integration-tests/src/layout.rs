@@ -93,6 +93,17 @@ impl Layout {
         self
     }
 
+    /// With a table of one shard on another one.
+    pub fn moved(mut self, name: &str, to: usize) -> Layout {
+        for table in &mut self.tables {
+            match table {
+                Table::Single { name: own, shard } if own == name => *shard = to,
+                _ => {}
+            }
+        }
+        self
+    }
+
     /// No users but those added from here on.
     pub fn no_users(mut self) -> Layout {
         self.users.clear();

@@ -30,7 +30,7 @@ fn check(path: &Path, address: &Address, differences: &mut Vec<String>) {
     let text = fs::read_to_string(path).unwrap();
     let (written, difference) = script::run(&text, address);
     if std::env::var_os("REWRITE").is_some() {
-        fs::write(path, written).unwrap();
+        fs::write(path, written.trim_end().to_owned() + "\n").unwrap();
     } else if let Some(difference) = difference {
         differences.push(format!("{}: {difference}", path.display()));
     }

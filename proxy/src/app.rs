@@ -87,7 +87,7 @@ enum Command {
 /// The program: arguments in, exit status out.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(workers()).enable_all().build() {
+    let runtime = match runtime() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("no runtime: {error}")),
     };
@@ -103,6 +103,14 @@ pub fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => fail(&message),
+    }
+}
+
+/// One thread does without the multi-threaded scheduler and what it costs.
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    match workers() {
+        1 => tokio::runtime::Builder::new_current_thread().enable_all().build(),
+        threads => tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build(),
     }
 }
 

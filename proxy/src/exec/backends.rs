@@ -167,8 +167,10 @@ impl Backends {
             )
             .hint("Roll the transaction back and try again."));
         }
-        if let Err(error) = settle(held, &self.transaction, variables).await {
-            leave_block(held).await;
+        if !is_settled(held, &self.transaction, variables)
+            && let Err(error) = Box::pin(settle(held, &self.transaction, variables)).await
+        {
+            Box::pin(leave_block(held)).await;
             if fresh && !held.joined {
                 let held = self.held.swap_remove(index);
                 self.release(held).await;
@@ -358,6 +360,16 @@ pub async fn run_on(held: &mut Held, sql: &str) -> Result<Answer> {
 ///
 /// Nothing may be owed on the connection if settings differ. Inside a transaction the SET LOCAL settings are put back
 /// afterwards, since a reset takes them away too.
+/// Nothing has to be sent before the session's next statement: what is so for most statements, at the price of a
+/// comparison.
+fn is_settled(held: &mut Held, transaction: &Transaction, variables: &Variables) -> bool {
+    if (transaction.is_block() && !held.joined) || variables.difference(&held.lease.applied).is_some() {
+        return false;
+    }
+    held.lease.applied.adopt(variables);
+    true
+}
+
 async fn settle(held: &mut Held, transaction: &Transaction, variables: &Variables) -> Result<()> {
     if let Some(difference) = variables.difference(&held.lease.applied) {
         let unknown = held.lease.applied.is_unknown();

@@ -250,7 +250,7 @@ impl Database {
         if self.asks(shard).is_ok() {
             return Ok(());
         }
-        let completed = self.complete_if_old().await;
+        let completed = Box::pin(self.complete_if_old()).await;
         self.asks(shard)?;
         completed
     }

@@ -82,7 +82,7 @@ impl Session {
         if !is_always_allowed(&planned.command) {
             self.refuse_if_failed()?;
         }
-        let prepared = self.prepare(text, &types).await?;
+        let prepared = Box::pin(self.prepare(text, &types)).await?;
         self.keep_prepared(name, prepared)?;
         self.may_undo(Undo::Prepared(name.to_vec(), None));
         self.reply(|out| backend::put_bare(out, backend::PARSE_COMPLETE));
@@ -108,7 +108,7 @@ impl Session {
             (Plan::Session, Command::Execute { name, arguments }) => {
                 let range = |r: &std::ops::Range<usize>| prepared.planned.text.get(r.clone()).unwrap_or_default();
                 let arguments: Vec<&str> = arguments.iter().map(range).collect();
-                let (inner, tail) = self.executed(name, &arguments, bind.result_formats()).await?;
+                let (inner, tail) = Box::pin(self.executed(name, &arguments, bind.result_formats())).await?;
                 let body = [bind.portal, b"\0\0", &tail].concat();
                 self.bind_to(&Bind::decode(&body)?, &inner).await?
             }
@@ -359,7 +359,7 @@ impl Session {
             self.refuse_if_failed()?;
         }
         match self.portals.get_mut(name) {
-            Some(Portal::Scatter(_)) => self.execute_scatter(name, max_rows).await,
+            Some(Portal::Scatter(_)) => Box::pin(self.execute_scatter(name, max_rows)).await,
             Some(Portal::Local { prepared, done, .. }) => {
                 let prepared = Arc::clone(prepared);
                 let empty = prepared.planned.command == Command::Empty;
@@ -368,7 +368,7 @@ impl Session {
                     return Err(Error::new(SqlState::new(b"55000"), message).into());
                 }
                 self.drain(false).await?;
-                self.execute_local(&prepared).await
+                Box::pin(self.execute_local(&prepared)).await
             }
             Some(Portal::Remote { shard, planned }) => {
                 let (shard, planned) = (*shard, Arc::clone(planned));

@@ -21,6 +21,7 @@ use crate::session::pipeline::Pipeline;
 use crate::session::registry::Seat;
 use crate::session::registry::Shared;
 use crate::session::registry::State;
+use crate::session::reported::Reported;
 use crate::sql::normalize::Normalized;
 use crate::variables::Variables;
 use crate::wire::Status;
@@ -50,7 +51,7 @@ pub async fn serve(shared: Arc<Shared>, socket: TcpStream) {
     prepare_socket(&socket);
     let mut draining = shared.draining.subscribe();
     let session = tokio::select! {
-        session = timeout(state.config.listen.login_timeout, log_in(&shared, &state, socket)) => session,
+        session = timeout(state.config.listen.login_timeout, Box::pin(log_in(&shared, &state, socket))) => session,
         // Who is not logged in yet has nothing to lose.
         _ = draining.wait_for(|draining| *draining) => return,
     };
@@ -210,7 +211,9 @@ impl Parts {
             cursors: HashMap::new(),
             temporary: Vec::new(),
             forced: None,
-            reported: self.reported,
+            reported: Reported::new(self.reported),
+            context_key: Vec::new(),
+            context_of: None,
             untold: BTreeMap::new(),
             several: false,
             _seat: self.seat,

@@ -18,6 +18,7 @@ pub mod pipeline;
 pub mod portal;
 pub mod prepared;
 pub mod registry;
+pub mod reported;
 pub mod rows;
 pub mod settings;
 pub mod simple;
@@ -38,6 +39,7 @@ use crate::session::portal::Portal;
 use crate::session::prepared::Prepared;
 use crate::session::registry::Seat;
 use crate::session::registry::Shared;
+use crate::session::reported::Reported;
 use crate::sql::normalize::Normalized;
 use crate::variables::Variables;
 use crate::wire::Tag;
@@ -106,7 +108,10 @@ pub struct Session {
     /// `SET shardway.shard`
     forced: Option<ShardId>,
     /// Reported parameters as they are now.
-    reported: BTreeMap<String, String>,
+    reported: Reported,
+    /// The part of a plan's key that follows from the session, and what it was made of.
+    context_key: Vec<u8>,
+    context_of: Option<(u64, Option<ShardId>, bool)>,
     /// Those that the client does not know yet, with the values that it knows.
     untold: BTreeMap<String, Option<String>>,
     /// In the middle of a Query of several statements.

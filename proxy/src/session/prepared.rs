@@ -151,7 +151,7 @@ impl Session {
         if prepared.version == current && prepared.path == path {
             return Ok(prepared);
         }
-        let again = self.prepare(&prepared.text, &prepared.declared).await?;
+        let again = Box::pin(self.prepare(&prepared.text, &prepared.declared)).await?;
         let fields = |d: &Option<Arc<Description>>| {
             d.as_ref().and_then(|d| {
                 d.fields.as_ref().map(|f| f.iter().map(|c| (c.name.clone(), c.type_oid)).collect::<Vec<_>>())

@@ -98,11 +98,11 @@ impl Session {
             Route::Several(shards) => {
                 // A plan that serves every text of its form has the shard text of the one it was made for.
                 if *planned.text == *values.text {
-                    self.scatter_simple(planned, rows, &shards).await
+                    Box::pin(self.scatter_simple(planned, rows, &shards)).await
                 } else {
                     let exact = self.plan_text(values.text, &[])?;
                     match &exact.plan {
-                        crate::plan::Plan::Rows(rows) => self.scatter_simple(&exact, rows, &shards).await,
+                        crate::plan::Plan::Rows(rows) => Box::pin(self.scatter_simple(&exact, rows, &shards)).await,
                         _ => Err(Error::internal("a statement was planned differently the second time").into()),
                     }
                 }
@@ -140,6 +140,14 @@ impl Session {
 
     /// What follows from a statement that went well.
     pub(super) async fn after_whole(&mut self, rows: &RowsPlan, shard: ShardId) -> Outcome {
+        let nothing = rows.makes.temporary.is_empty() && !rows.makes.changes_schema && rows.set_config.is_empty();
+        if nothing && !rows.opaque {
+            return Ok(());
+        }
+        Box::pin(self.after_effects(rows, shard)).await
+    }
+
+    async fn after_effects(&mut self, rows: &RowsPlan, shard: ShardId) -> Outcome {
         self.temporary.extend(rows.makes.temporary.iter().cloned());
         if rows.opaque {
             self.renew_temporary().await?;
@@ -369,13 +377,14 @@ impl Session {
         Ok(described?)
     }
 
-    /// Any shard that has the tables can describe a statement.
+    /// Any shard that has the tables can describe a statement: where a single table is, if there is one.
     fn describing_shard(&self, planned: &Planned) -> ShardId {
         match &planned.plan {
-            crate::plan::Plan::Rows(rows) => match rows.target {
-                crate::plan::Target::Shard(shard) => shard,
+            crate::plan::Plan::Rows(rows) => match &rows.target {
+                crate::plan::Target::Shard(shard) => *shard,
                 crate::plan::Target::Home => HOME,
-                _ => self.nearest(),
+                crate::plan::Target::Keys { also, .. } => also.first().copied().unwrap_or_else(|| self.nearest()),
+                crate::plan::Target::Any | crate::plan::Target::All => self.nearest(),
             },
             _ => HOME,
         }

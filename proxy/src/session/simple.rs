@@ -41,7 +41,7 @@ impl Session {
     /// The end of a Query: its own transaction ends, errors are told, and ReadyForQuery.
     pub(super) async fn answer_query(&mut self, mut outcome: Outcome) -> Outcome {
         if self.backends.transaction.state == State::Implicit {
-            let ended = self.end_transaction(outcome.is_ok()).await;
+            let ended = Box::pin(self.end_transaction(outcome.is_ok())).await;
             if outcome.is_ok() {
                 outcome = ended.map(|_| ());
             }
@@ -55,7 +55,7 @@ impl Session {
     async fn text_or_bytes(&mut self, text: &[u8]) -> Outcome {
         match std::str::from_utf8(text) {
             Ok(text) if text.is_ascii() || !self.is_foreign() => self.texts(text).await,
-            _ => self.undecodable(text).await,
+            _ => Box::pin(self.undecodable(text)).await,
         }
     }
 
@@ -84,7 +84,7 @@ impl Session {
         let ranges = lexer::split(text, self.conforming_strings())?;
         let [_, _, ..] = ranges.as_slice() else { return self.one(text).await };
         if self.refuse_early(text, &ranges)? {
-            self.check_syntax(text).await?;
+            Box::pin(self.check_syntax(text)).await?;
         }
         self.several = true;
         if self.backends.transaction.state == State::Idle {
@@ -94,7 +94,7 @@ impl Session {
         for range in ranges {
             let part = text.get(range).unwrap_or_default();
             outcome = match self.scan_text(part) {
-                Ok(()) => self.one(part).await,
+                Ok(()) => Box::pin(self.one(part)).await,
                 Err(error) => Err(error.into()),
             };
             if outcome.is_err() {
@@ -232,18 +232,18 @@ impl Session {
             self.refuse_if_failed()?;
         }
         match &planned.plan {
-            Plan::Session => self.command(&planned.command, text).await,
+            Plan::Session => Box::pin(self.command(&planned.command, text)).await,
             Plan::Rows(rows) => {
                 let literals = std::mem::take(&mut self.scan.literals);
                 let outcome = self.rows_simple(planned, rows, self.values(text, &literals)).await;
                 self.scan.literals = literals;
                 outcome
             }
-            Plan::Everywhere(everywhere) => self.everywhere(everywhere, text).await,
-            Plan::Explain(explain) => self.explain_simple(planned, explain, text).await,
-            Plan::AskFirst(refusal) => self.ask_first(text, refusal).await,
+            Plan::Everywhere(everywhere) => Box::pin(self.everywhere(everywhere, text)).await,
+            Plan::Explain(explain) => Box::pin(self.explain_simple(planned, explain, text)).await,
+            Plan::AskFirst(refusal) => Box::pin(self.ask_first(text, refusal)).await,
             Plan::Unknown(unknown) => {
-                if self.look_again(&unknown.names).await {
+                if Box::pin(self.look_again(&unknown.names)).await {
                     self.scan_text(text)?;
                     let again = self.plan_scanned(text)?;
                     if !matches!(again.plan, Plan::Unknown(_)) {
