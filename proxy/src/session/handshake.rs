@@ -33,6 +33,7 @@ use crate::wire::startup::Startup;
 use bytes::BytesMut;
 use std::collections::BTreeMap;
 use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -204,6 +205,8 @@ impl Parts {
             key: Vec::new(),
             prepared: HashMap::new(),
             portals: HashMap::new(),
+            depths: HashMap::new(),
+            late: HashSet::new(),
             pipeline: Pipeline::default(),
             cursors: HashMap::new(),
             temporary: Vec::new(),
@@ -229,7 +232,9 @@ async fn open(shared: &Arc<Shared>, state: &State, connection: &mut Connection, 
     }
     negotiate(connection, startup);
     let Some(user_name) = startup.parameter("user").filter(|u| !u.is_empty()) else {
-        return Err(Error::fatal(codes::INVALID_AUTHORIZATION, "no PostgreSQL user name specified in startup packet").into());
+        return Err(
+            Error::fatal(codes::INVALID_AUTHORIZATION, "no PostgreSQL user name specified in startup packet").into()
+        );
     };
     if startup.parameter("replication").is_some_and(|r| !matches!(r, "false" | "off" | "no" | "0")) {
         return Err(Error::fatal(codes::NOT_SUPPORTED, "replication connections are not supported")
@@ -239,7 +244,9 @@ async fn open(shared: &Arc<Shared>, state: &State, connection: &mut Connection, 
     authenticate(connection, state, user_name).await?;
     let database_name = startup.parameter("database").filter(|d| !d.is_empty()).unwrap_or(user_name);
     let Some(database) = state.databases.get(database_name) else {
-        return Err(Error::fatal(codes::INVALID_CATALOG_NAME, format!("database \"{database_name}\" does not exist")).into());
+        return Err(
+            Error::fatal(codes::INVALID_CATALOG_NAME, format!("database \"{database_name}\" does not exist")).into()
+        );
     };
     let Some(user) = state.config.users.iter().find(|u| u.name == user_name) else {
         return Err(Error::fatal(codes::INVALID_PASSWORD, wrong_password(user_name).message).into());
@@ -319,7 +326,8 @@ async fn greet(
     {
         return Ok(reported);
     }
-    let mut backends = Backends::new(Arc::clone(database), user.clone(), Arc::clone(&state.logins), cancel.clone(), false);
+    let mut backends =
+        Backends::new(Arc::clone(database), user.clone(), Arc::clone(&state.logins), cancel.clone(), false);
     let mut failure = None;
     for shard in database.shards() {
         match backends.acquire(shard, variables).await {

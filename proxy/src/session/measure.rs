@@ -67,7 +67,11 @@ static HANDLES: LazyLock<Vec<Handles>> = LazyLock::new(|| {
 
 pub fn count_statement(plan: &Plan, ok: bool, elapsed: Duration) {
     let Some(handles) = HANDLES.get(kind(plan) as usize) else { return };
-    if ok { handles.ok.increment(1) } else { handles.error.increment(1) }
+    if ok {
+        handles.ok.increment(1)
+    } else {
+        handles.error.increment(1)
+    }
     handles.seconds.record(elapsed);
 }
 
@@ -75,7 +79,13 @@ pub fn count_statement(plan: &Plan, ok: bool, elapsed: Duration) {
 pub fn fingerprint(text: &str) -> String {
     let mut scan = normalize::Normalized::default();
     match normalize::scan(text, true, &mut scan) {
-        Ok(()) => scan.key.iter().map(|&b| if b.is_ascii_graphic() || b == b' ' || b >= 0x80 { b } else { b'?' }).map(char::from).take(500).collect(),
+        Ok(()) => scan
+            .key
+            .iter()
+            .map(|&b| if b.is_ascii_graphic() || b == b' ' || b >= 0x80 { b } else { b'?' })
+            .map(char::from)
+            .take(500)
+            .collect(),
         Err(_) => "(not readable)".to_owned(),
     }
 }

@@ -48,6 +48,7 @@ use crate::wire::frontend;
 use bytes::BytesMut;
 use std::collections::BTreeMap;
 use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -95,6 +96,10 @@ pub struct Session {
     key: Vec<u8>,
     prepared: HashMap<Vec<u8>, Arc<Prepared>>,
     portals: HashMap<Vec<u8>, Portal>,
+    /// How many savepoints there were when a portal was made, where there were any.
+    depths: HashMap<Vec<u8>, usize>,
+    /// Portals made in a failed transaction: only they can still be run in it.
+    late: HashSet<Vec<u8>>,
     pipeline: Pipeline,
     /// Cursors of DECLARE, and the shard where each is.
     cursors: HashMap<String, Cursor>,
@@ -270,6 +275,7 @@ impl Session {
         let transaction = &mut self.backends.transaction;
         if transaction.state == TransactionState::Open {
             transaction.state = TransactionState::Failed;
+            self.late.clear();
         }
     }
 

@@ -29,7 +29,10 @@ use std::sync::Arc;
 /// What a portal runs.
 pub enum Portal {
     /// It lives on a shard, under the client's name.
-    Remote { shard: ShardId, planned: Arc<Planned> },
+    Remote {
+        shard: ShardId,
+        planned: Arc<Planned>,
+    },
     Scatter(Box<ScatterPortal>),
     /// The session runs it when it is executed.
     Local {

@@ -294,8 +294,16 @@ impl Session {
         let mut preface = BytesMut::new();
         backend::put_row_description(&mut preface, &fields);
         let formats = vec![0; fields.len()];
-        let execution =
-            Execution { planned, plan: &plan, text: shard_text(planned)?, shards, parameters: NO_VALUES, formats: &formats, limit, offset };
+        let execution = Execution {
+            planned,
+            plan: &plan,
+            text: shard_text(planned)?,
+            shards,
+            parameters: NO_VALUES,
+            formats: &formats,
+            limit,
+            offset,
+        };
         let rows = self.run_scatter(&execution, &description, preface).await?;
         backend::put_command_complete(&mut self.client.write, &format!("SELECT {rows}"));
         Ok(())
@@ -314,8 +322,8 @@ impl Session {
             // The merge compares bytes.
             return Err(foreign_encoding().into());
         }
-        let ran =
-            scatter::run(&mut self.backends, &mut self.client, &self.variables, execution, description, preface).await?;
+        let ran = scatter::run(&mut self.backends, &mut self.client, &self.variables, execution, description, preface)
+            .await?;
         for &shard in execution.shards {
             if let Some(held) = self.backends.find(shard) {
                 held.lease.changed.clear();
@@ -335,8 +343,12 @@ impl Session {
     /// Serializable snapshots of several servers are not serializable together.
     fn refuse_serializable(&self, shards: &[ShardId]) -> Result<()> {
         let transaction = &self.backends.transaction;
-        let level = transaction.modes.isolation.as_deref().or_else(|| self.variables.get("default_transaction_isolation"));
-        if shards.len() > 1 && level.is_some_and(|l| l.eq_ignore_ascii_case("serializable")) && transaction.state != State::Idle {
+        let level =
+            transaction.modes.isolation.as_deref().or_else(|| self.variables.get("default_transaction_isolation"));
+        if shards.len() > 1
+            && level.is_some_and(|l| l.eq_ignore_ascii_case("serializable"))
+            && transaction.state != State::Idle
+        {
             return Err(Error::unsupported("a serializable transaction over several shards is not supported")
                 .hint("Use REPEATABLE READ, or keep the transaction to one shard key."));
         }
@@ -404,7 +416,10 @@ fn count_value(count: Count, params: &[Param<'_>], word: &str, code: crate::erro
 }
 
 /// Relays the answer to a simple Query, COPY included; ReadyForQuery is kept back.
-async fn relay(held: &mut Held, client: &mut crate::net::Connection) -> std::result::Result<Told, crate::exec::relay::Broken> {
+async fn relay(
+    held: &mut Held,
+    client: &mut crate::net::Connection,
+) -> std::result::Result<Told, crate::exec::relay::Broken> {
     let mut told = Told::default();
     let mut relay = Relay::default();
     loop {

@@ -117,9 +117,8 @@ impl Session {
         let conforming = self.conforming_strings();
         let unreadable = ranges.iter().any(|range| {
             let part = text.get(range.clone()).unwrap_or_default();
-            Statement::new(Arc::from(part), conforming).is_ok_and(|s| {
-                s.command == Command::Other || (is_data(&s.command) && s.tree().is_err())
-            })
+            Statement::new(Arc::from(part), conforming)
+                .is_ok_and(|s| s.command == Command::Other || (is_data(&s.command) && s.tree().is_err()))
         });
         if self.backends.transaction.state == State::Failed {
             return Ok(unreadable);
@@ -143,7 +142,9 @@ impl Session {
                         return Ok(unreadable);
                     }
                 }
-                Plan::Session if !matches!(planned.command, Command::Begin(_) | Command::Commit { .. }) => return Ok(unreadable),
+                Plan::Session if !matches!(planned.command, Command::Begin(_) | Command::Commit { .. }) => {
+                    return Ok(unreadable);
+                }
                 Plan::Session | Plan::Explain(_) => {}
                 Plan::Everywhere(_) | Plan::AskFirst(_) | Plan::Unknown(_) => return Ok(unreadable),
             }
@@ -161,7 +162,9 @@ impl Session {
         let asked = self.ask(self.nearest(), crate::exec::cache::next_number(), text, &[]).await;
         match asked {
             // It has parsed all of them: this is what it says to several.
-            Err(Failure::Error(error)) if &*error.message == "cannot insert multiple commands into a prepared statement" => {
+            Err(Failure::Error(error))
+                if &*error.message == "cannot insert multiple commands into a prepared statement" =>
+            {
                 Ok(())
             }
             Err(Failure::Error(error)) if error.code == codes::SYNTAX_ERROR => Err(error.into()),
@@ -264,10 +267,7 @@ impl Session {
 pub fn ends_transaction(command: &Command) -> bool {
     matches!(
         command,
-        Command::Commit { .. }
-            | Command::Rollback { .. }
-            | Command::RollbackTo(_)
-            | Command::PrepareTransaction
+        Command::Commit { .. } | Command::Rollback { .. } | Command::RollbackTo(_) | Command::PrepareTransaction
     )
 }
 
