@@ -94,10 +94,14 @@ async fn log_in(shared: &Arc<Shared>, state: &Arc<State>, socket: TcpStream) -> 
         _ => return None,
     };
     match open(shared, state, &mut connection, &startup).await {
-        Ok(parts) => Some(parts.into_session(Arc::clone(shared), connection)),
+        Ok(parts) => {
+            super::measure::count_login("ok");
+            Some(parts.into_session(Arc::clone(shared), connection))
+        }
         Err(Failure::Error(error) | Failure::Fatal(error)) => {
             tracing::info!(%error, user = startup.parameter("user").unwrap_or(""), "login refused");
             super::measure::count_error(&error);
+            super::measure::count_login("refused");
             // As PostgreSQL: whatever goes wrong before login ends the connection.
             let error = Error { severity: crate::error::Severity::Fatal, raw: None, ..error };
             backend::put_error(&mut connection.write, &error);
@@ -211,6 +215,7 @@ impl Parts {
             cursors: HashMap::new(),
             temporary: Vec::new(),
             forced: None,
+            ran: super::measure::Ran::Session,
             reported: Reported::new(self.reported),
             context_key: Vec::new(),
             context_of: None,

@@ -107,6 +107,8 @@ pub struct Session {
     temporary: Vec<String>,
     /// `SET shardway.shard`
     forced: Option<ShardId>,
+    /// How the statement at work is run.
+    ran: measure::Ran,
     /// Reported parameters as they are now.
     reported: Reported,
     /// The part of a plan's key that follows from the session, and what it was made of.
@@ -181,6 +183,7 @@ impl Session {
             if !self.client.write.is_empty() && (due || self.client.write.len() >= limits::WRITE_BURST_BYTES) {
                 self.client.flush().await.map_err(|_| Failure::Gone)?;
                 self.client.shrink();
+                measure::count_bytes(&mut self.client);
             }
             let idle = !self.backends.transaction.is_block() && !self.pipeline.is_open();
             if idle && *self.draining.borrow() {
@@ -197,6 +200,7 @@ impl Session {
                     false => futures::future::select_all(pinned).await.0,
                 }
             };
+            let _resting = idle.then(|| self.shared.registry.rest());
             tokio::select! {
                 biased;
                 got = self.client.fill() => match got {
