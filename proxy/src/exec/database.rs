@@ -34,12 +34,15 @@ pub struct Snapshot {
     pub plans: PlanCache,
 }
 
+/// Shard, user and password.
+type PoolKey = (ShardId, String, Option<String>);
+
 pub struct Database {
     pub config: config::Database,
     pub pool: config::Pool,
     /// By shard, user and password: who gives another password must not get a connection that was opened with the right
     /// one.
-    pools: Mutex<HashMap<(ShardId, String, Option<String>), Arc<Pool>>>,
+    pools: Mutex<HashMap<PoolKey, Arc<Pool>>>,
     snapshot: ArcSwap<Snapshot>,
     control: Control,
     reading: tokio::sync::Mutex<Reading>,
