@@ -37,7 +37,11 @@ use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
 
 #[derive(Parser)]
-#[command(name = "shardway", version, about = "A PostgreSQL wire-protocol sharding proxy: many PostgreSQL servers answer as one database")]
+#[command(
+    name = "shardway",
+    version,
+    about = "A PostgreSQL wire-protocol sharding proxy: many PostgreSQL servers answer as one database"
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -95,7 +99,9 @@ pub fn main() -> ExitCode {
         match arguments.command {
             Command::Run { config } => run(&config).await,
             Command::Check { config, offline } => check(&config, offline).await,
-            Command::Demo { shards, port, http_port, dir } => run_demo(DemoOptions { shards, port, http_port, dir }).await,
+            Command::Demo { shards, port, http_port, dir } => {
+                run_demo(DemoOptions { shards, port, http_port, dir }).await
+            }
             Command::Route { config, database, sql } => print_route(&config, database.as_deref(), &sql).await,
         }
     });
@@ -154,8 +160,9 @@ async fn build(config: Config, old: Option<&State>) -> Result<State, String> {
     };
     let mut databases = HashMap::new();
     for database in &config.databases {
-        let kept = old
-            .and_then(|o| o.databases.get(&database.name).filter(|d| d.config == *database && o.config.pool == config.pool));
+        let kept = old.and_then(|o| {
+            o.databases.get(&database.name).filter(|d| d.config == *database && o.config.pool == config.pool)
+        });
         let built = match kept {
             Some(kept) => Arc::clone(kept),
             None => {
@@ -350,7 +357,9 @@ fn describe_route(route: &Route, catalog: &Catalog) -> String {
 async fn print_route(path: &Path, database: Option<&str>, sql: &str) -> Result<(), String> {
     let config = load(path)?;
     let chosen = match database {
-        Some(name) => config.databases.iter().find(|d| d.name == name).ok_or_else(|| format!("there is no database {name}"))?,
+        Some(name) => {
+            config.databases.iter().find(|d| d.name == name).ok_or_else(|| format!("there is no database {name}"))?
+        }
         None => match config.databases.as_slice() {
             [only] => only,
             _ => return Err("the configuration has several databases: choose one with --database".to_owned()),

@@ -12,7 +12,6 @@ mod scope;
 pub use expressions::is_byte_collation_expr;
 pub use facts::Facts;
 pub use facts::Write;
-pub use from::ambiguous;
 pub use scope::Item;
 pub use scope::Scope;
 
