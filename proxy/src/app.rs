@@ -89,7 +89,7 @@ enum Command {
 /// The program: arguments in, exit status out.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(workers()).enable_all().build() {
+    let runtime = match runtime() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("no runtime: {error}")),
     };
@@ -113,6 +113,14 @@ fn depth(offline: bool, verify: bool) -> Depth {
         (true, _) => Depth::File,
         (false, true) => Depth::Rows,
         (false, false) => Depth::Shards,
+    }
+}
+
+/// One thread does without the multi-threaded scheduler and what it costs.
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    match workers() {
+        1 => tokio::runtime::Builder::new_current_thread().enable_all().build(),
+        threads => tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build(),
     }
 }
 

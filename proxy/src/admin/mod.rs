@@ -27,7 +27,8 @@ pub fn install_metrics() -> Result<PrometheusHandle, String> {
     let matcher = |name: &str| Matcher::Full(name.to_owned());
     let mut builder = PrometheusBuilder::new();
     for (name, _) in telemetry::HISTOGRAMS {
-        builder = builder.set_buckets_for_metric(matcher(name), telemetry::SECONDS_BUCKETS).map_err(|e| e.to_string())?;
+        builder =
+            builder.set_buckets_for_metric(matcher(name), telemetry::SECONDS_BUCKETS).map_err(|e| e.to_string())?;
     }
     let handle = builder.install_recorder().map_err(|e| e.to_string())?;
     for (name, help) in telemetry::GAUGES {
@@ -82,8 +83,10 @@ async fn answer(mut socket: TcpStream, shared: &Shared, handle: &PrometheusHandl
         ("GET" | "HEAD", _) => ("404 Not Found", "text/plain", "There is /metrics, /healthz and /readyz.\n".to_owned()),
         _ => ("405 Method Not Allowed", "text/plain", "GET only\n".to_owned()),
     };
-    let mut response =
-        format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    let mut response = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
     if method != "HEAD" {
         response.push_str(&body);
     }
@@ -108,7 +111,9 @@ fn ready(shared: &Shared) -> (&'static str, &'static str, String) {
 
 /// Sets the gauges to what is so now.
 fn gauge(shared: &Shared) {
-    metrics::gauge!(telemetry::CLIENTS).set(shared.registry.clients() as f64);
+    let idle = shared.registry.idle().min(shared.registry.clients());
+    metrics::gauge!(telemetry::CLIENTS, "state" => "idle").set(idle as f64);
+    metrics::gauge!(telemetry::CLIENTS, "state" => "active").set((shared.registry.clients() - idle) as f64);
     let state = shared.state.load();
     for (name, database) in &state.databases {
         metrics::gauge!(telemetry::CATALOG_VERSION, "database" => name.clone())

@@ -104,7 +104,16 @@ pub struct Backends {
 impl Backends {
     pub fn new(database: Arc<Database>, user: User, logins: Arc<Logins>, cancel: CancelSlot, keep_all: bool) -> Self {
         let pools = database.config.shards.iter().map(|_| None).collect();
-        Backends { database, user, logins, held: Vec::new(), transaction: Transaction::default(), cancel, keep_all, pools }
+        Backends {
+            database,
+            user,
+            logins,
+            held: Vec::new(),
+            transaction: Transaction::default(),
+            cancel,
+            keep_all,
+            pools,
+        }
     }
 
     /// Another configuration of the same database. Connections that are held stay where they belong.
@@ -151,14 +160,25 @@ impl Backends {
                 let lease = self.lease(shard, variables).await?;
                 fresh = true;
                 self.cancel.enter(Arc::clone(&lease.cancel)).await;
-                self.held.push(Held { shard, lease, joined: false, unsynced: false, answering: false, owes_ready: false, pinned: None });
+                self.held.push(Held {
+                    shard,
+                    lease,
+                    joined: false,
+                    unsynced: false,
+                    answering: false,
+                    owes_ready: false,
+                    pinned: None,
+                });
                 self.held.len() - 1
             }
         };
         let held = self.held.get_mut(index).ok_or_else(|| Error::internal("a lease is gone"))?;
         if held.lease.dead {
-            return Err(Error::new(crate::error::codes::CONNECTION_FAILURE, format!("connection to {} was lost", held.lease.place()))
-                .hint("Roll the transaction back and try again."));
+            return Err(Error::new(
+                crate::error::codes::CONNECTION_FAILURE,
+                format!("connection to {} was lost", held.lease.place()),
+            )
+            .hint("Roll the transaction back and try again."));
         }
         if !is_settled(held, &self.transaction, variables)
             && let Err(error) = Box::pin(settle(held, &self.transaction, variables)).await
@@ -260,9 +280,14 @@ impl Backends {
     pub fn note_write(&mut self, shard: ShardId) -> Result<()> {
         match self.transaction.writer {
             Some(other) if other != shard => {
-                let name = |s: ShardId| self.database.config.shards.get(usize::from(s.0)).map_or("?", |s| s.name.as_str());
+                let name =
+                    |s: ShardId| self.database.config.shards.get(usize::from(s.0)).map_or("?", |s| s.name.as_str());
                 Err(Error::unsupported("a transaction that writes on several shards is not supported yet")
-                    .detail(format!("It has written on shard {} and would write on shard {}.", name(other), name(shard)))
+                    .detail(format!(
+                        "It has written on shard {} and would write on shard {}.",
+                        name(other),
+                        name(shard)
+                    ))
                     .hint("Commit between the writes, or keep a transaction to one shard key."))
             }
             _ => {
@@ -299,12 +324,16 @@ impl Backends {
                 Err(error) => {
                     held.lease.broken |= held.lease.status != Status::Idle;
                     if committed && (first || schema_changed) {
-                        let error = if crate::error::codes::CONNECTION_FAILURE == error.code && Some(held.shard) == writer {
-                            Error::new(crate::error::codes::TRANSACTION_UNKNOWN, "the outcome of the transaction is unknown")
+                        let error =
+                            if crate::error::codes::CONNECTION_FAILURE == error.code && Some(held.shard) == writer {
+                                Error::new(
+                                    crate::error::codes::TRANSACTION_UNKNOWN,
+                                    "the outcome of the transaction is unknown",
+                                )
                                 .detail(error.to_string())
-                        } else {
-                            error
-                        };
+                            } else {
+                                error
+                            };
                         failure.get_or_insert(error);
                         committed = false;
                     }
@@ -415,7 +444,8 @@ async fn leave_block(held: &mut Held) {
 
 /// A standby refuses serializable and writing transactions at BEGIN; nothing else makes it fail.
 fn cannot_fail(modes: &TransactionModes) -> bool {
-    modes.read_only != Some(false) && !modes.isolation.as_deref().is_some_and(|i| i.eq_ignore_ascii_case("serializable"))
+    modes.read_only != Some(false)
+        && !modes.isolation.as_deref().is_some_and(|i| i.eq_ignore_ascii_case("serializable"))
 }
 
 /// BEGIN with what the client asked for.
@@ -450,8 +480,7 @@ pub fn quote_identifier(name: &str) -> String {
 /// Everything that a session may have left on a connection. A variable of its own cannot be forgotten, only emptied:
 /// such a connection is refused.
 async fn reset(lease: &mut Lease) -> Result<()> {
-    if lease.applied.is_unknown()
-        || Variables::default().difference(&lease.applied).is_some_and(|d| d.resets_custom())
+    if lease.applied.is_unknown() || Variables::default().difference(&lease.applied).is_some_and(|d| d.resets_custom())
     {
         return Err(Error::internal("a connection that cannot be reset"));
     }

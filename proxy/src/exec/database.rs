@@ -34,12 +34,15 @@ pub struct Snapshot {
     pub plans: PlanCache,
 }
 
+/// Shard, user and password.
+type PoolKey = (ShardId, String, Option<String>);
+
 pub struct Database {
     pub config: config::Database,
     pub pool: config::Pool,
     /// By shard, user and password: who gives another password must not get a connection that was opened with the right
     /// one.
-    pools: Mutex<HashMap<(ShardId, String, Option<String>), Arc<Pool>>>,
+    pools: Mutex<HashMap<PoolKey, Arc<Pool>>>,
     snapshot: ArcSwap<Snapshot>,
     control: Control,
     reading: tokio::sync::Mutex<Reading>,
@@ -92,7 +95,15 @@ impl Database {
             pools: Mutex::new(HashMap::new()),
             snapshot: ArcSwap::from_pointee(Snapshot { catalog: Arc::new(catalog), plans: PlanCache::default() }),
             control: Control::new(config)?,
-            reading: tokio::sync::Mutex::new(Reading { at: None, ended: None, schemas, texts, builtins: None, placed: false, warnings: Vec::new() }),
+            reading: tokio::sync::Mutex::new(Reading {
+                at: None,
+                ended: None,
+                schemas,
+                texts,
+                builtins: None,
+                placed: false,
+                warnings: Vec::new(),
+            }),
             greetings: Mutex::new(HashMap::new()),
             ready: AtomicBool::new(false),
             gate: Mutex::new(Gate::Shut(Error::new(codes::CONNECTION_FAILURE, "no shard has been reached yet"))),
@@ -212,15 +223,18 @@ impl Database {
                     *schema = Some(new);
                     *text = Some(said);
                 }
-                Err(error) => tracing::warn!(database = %self.config.name, shard = %shard.name, %error, "catalog not read"),
+                Err(error) => {
+                    tracing::warn!(database = %self.config.name, shard = %shard.name, %error, "catalog not read")
+                }
             }
         }
         if reading.builtins.is_none() {
             for shard in 0..self.config.shards.len() {
                 if let Ok(text) = self.control.text(shard, BUILTINS_QUERY).await {
-                    reading.builtins = Some(Arc::new(crate::catalog::schema::parse_builtins(&text).map_err(|e| {
-                        Error::internal(format!("catalog: {e}"))
-                    })?));
+                    reading.builtins = Some(Arc::new(
+                        crate::catalog::schema::parse_builtins(&text)
+                            .map_err(|e| Error::internal(format!("catalog: {e}")))?,
+                    ));
                     break;
                 }
             }
@@ -351,11 +365,7 @@ impl Database {
         if let Some(pool) = pools.get(&key) {
             return Ok(Arc::clone(pool));
         }
-        let config = self
-            .config
-            .shards
-            .get(usize::from(shard.0))
-            .ok_or_else(|| Error::internal("no such shard"))?;
+        let config = self.config.shards.get(usize::from(shard.0)).ok_or_else(|| Error::internal("no such shard"))?;
         let connector = Connector::new(&config.name, &config.primary, login.clone(), self.pool.connect_timeout)?;
         let pool = Arc::new(Pool::new(connector, &self.pool));
         pools.insert(key, Arc::clone(&pool));
@@ -370,7 +380,10 @@ impl Database {
     /// How the pools stand: (shard, user, counts).
     pub fn pool_counts(&self) -> Vec<(String, String, PoolCounts)> {
         let Ok(pools) = self.pools.lock() else { return Vec::new() };
-        pools.values().map(|p| (p.connector().shard().to_owned(), p.connector().user().to_owned(), p.counts())).collect()
+        pools
+            .values()
+            .map(|p| (p.connector().shard().to_owned(), p.connector().user().to_owned(), p.counts()))
+            .collect()
     }
 
     pub fn greeting(&self, user: &str) -> Option<Arc<BTreeMap<String, String>>> {

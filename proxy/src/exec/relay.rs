@@ -92,9 +92,10 @@ impl Relay {
                 continue;
             }
             let body = rest.get(HEAD..head.total).unwrap_or_default();
-            let action = match server.is_ahead(head.tag, body).and_then(|ahead| {
-                if ahead { Ok(Action::Swallow) } else { on_frame(server, head.tag, body) }
-            }) {
+            let action = match server
+                .is_ahead(head.tag, body)
+                .and_then(|ahead| if ahead { Ok(Action::Swallow) } else { on_frame(server, head.tag, body) })
+            {
                 Ok(action) => action,
                 Err(error) => {
                     result = Err(error);

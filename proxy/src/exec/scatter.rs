@@ -190,9 +190,11 @@ async fn start(
     let client_types: Vec<Oid> = fields.iter().map(|f| f.type_oid).collect();
     let catalog = Arc::clone(&backends.database.snapshot().catalog);
     if client_types.iter().any(|t| catalog.differing_types.contains(t)) {
-        return Err(Error::unsupported("a scattered statement that returns this user-defined type is not supported yet")
-            .detail("Its object identifier differs from shard to shard.")
-            .hint("Cast the column to text, or fix the shard key."));
+        return Err(Error::unsupported(
+            "a scattered statement that returns this user-defined type is not supported yet",
+        )
+        .detail("Its object identifier differs from shard to shard.")
+        .hint("Cast the column to text, or fix the shard key."));
     }
     // Every connection first: one that cannot be had must not leave others at work.
     for &shard in execution.shards {
@@ -396,7 +398,11 @@ fn failed(server: &mut ServerConnection, body: &[u8]) -> Error {
 
 /// Brings every shard's connection back in step: what is left of its answer is read and thrown away; after an error
 /// the others are cancelled first.
-async fn finish(backends: &mut Backends, shards: &[ShardId], outcome: Result<Result<()>, Broken>) -> Result<Result<()>, Broken> {
+async fn finish(
+    backends: &mut Backends,
+    shards: &[ShardId],
+    outcome: Result<Result<()>, Broken>,
+) -> Result<Result<()>, Broken> {
     if !matches!(outcome, Ok(Ok(()))) {
         backends.cancel.cancel().await;
     }

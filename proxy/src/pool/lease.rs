@@ -144,7 +144,9 @@ impl Pool {
     fn ask_breaker(&self) -> Result<()> {
         let Ok(mut down) = self.down.lock() else { return Ok(()) };
         match &*down {
-            Some((since, error)) if since.elapsed() < limits::BREAKER_PAUSE && self.connections.state().idle_connections == 0 => {
+            Some((since, error))
+                if since.elapsed() < limits::BREAKER_PAUSE && self.connections.state().idle_connections == 0 =>
+            {
                 Err(error.clone())
             }
             Some(_) => {

@@ -84,7 +84,11 @@ impl Session {
     }
 
     async fn begin(&mut self, modes: &TransactionModes, text: &str) -> Outcome {
-        let tag = if text.trim_start().get(..5).is_some_and(|w| w.eq_ignore_ascii_case("begin")) { "BEGIN" } else { tag_of_begin(text) };
+        let tag = if text.trim_start().get(..5).is_some_and(|w| w.eq_ignore_ascii_case("begin")) {
+            "BEGIN"
+        } else {
+            tag_of_begin(text)
+        };
         match self.backends.transaction.state {
             State::Idle | State::Implicit => {
                 // Statements before it in the same Query or pipeline belong to it.
@@ -145,6 +149,7 @@ impl Session {
         }
         self.backends.forget_transaction(!committed);
         self.portals.clear();
+        self.depths.clear();
         self.cursors.retain(|_, cursor| cursor.hold && self.backends.held.iter().any(|h| h.shard == cursor.shard));
         for shard in shards {
             self.note_changes(shard);
@@ -187,6 +192,9 @@ impl Session {
         self.on_joined(&format!("RELEASE SAVEPOINT {}", quote_identifier(name))).await?;
         self.variables.release(name);
         self.backends.transaction.savepoints.truncate(at);
+        for depth in self.depths.values_mut() {
+            *depth = at.min(*depth);
+        }
         backend::put_command_complete(&mut self.client.write, "RELEASE");
         Ok(())
     }
@@ -206,6 +214,8 @@ impl Session {
         self.on_joined(&format!("ROLLBACK TO SAVEPOINT {}", quote_identifier(name))).await?;
         self.variables.rollback_to(name);
         self.backends.transaction.savepoints.truncate(at + 1);
+        let depths = &self.depths;
+        self.portals.retain(|name, _| depths.get(name).is_none_or(|depth| *depth <= at));
         self.backends.transaction.state = State::Open;
         if self.backends.transaction.settings_changed {
             for held in &mut self.backends.held {

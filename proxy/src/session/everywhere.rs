@@ -40,7 +40,9 @@ impl Session {
         let config = &self.backends.database.config.shards;
         shards
             .into_iter()
-            .filter(|s| config.get(usize::from(s.0)).is_some_and(|c| servers.insert((c.primary.host.clone(), c.primary.port))))
+            .filter(|s| {
+                config.get(usize::from(s.0)).is_some_and(|c| servers.insert((c.primary.host.clone(), c.primary.port)))
+            })
             .collect()
     }
 

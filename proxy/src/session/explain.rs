@@ -10,7 +10,12 @@ use crate::session::Session;
 use std::sync::Arc;
 
 impl Session {
-    pub(super) async fn explain_simple(&mut self, _planned: &Arc<Planned>, explain: &ExplainPlan, text: &str) -> Outcome {
+    pub(super) async fn explain_simple(
+        &mut self,
+        _planned: &Arc<Planned>,
+        explain: &ExplainPlan,
+        text: &str,
+    ) -> Outcome {
         // The inner plan knows the inner statement's text only.
         let inner = text.get(explain.body..).unwrap_or_default();
         self.scan_text(inner)?;
@@ -33,13 +38,21 @@ impl Session {
         let tokens = crate::sql::lexer::tokenize(inner, self.conforming_strings())?;
         let sql = scatter.sql.render(inner, &tokens);
         if !explain.text {
-            return Err(Error::unsupported("EXPLAIN of a scattered statement in a format other than TEXT is not supported yet")
-                .hint("Use EXPLAIN (FORMAT TEXT).")
-                .into());
+            return Err(Error::unsupported(
+                "EXPLAIN of a scattered statement in a format other than TEXT is not supported yet",
+            )
+            .hint("Use EXPLAIN (FORMAT TEXT).")
+            .into());
         }
         let mut lines = explain.lines.clone();
         for shard in shards {
-            let name = self.backends.database.config.shards.get(usize::from(shard.0)).map_or_else(String::new, |s| s.name.clone());
+            let name = self
+                .backends
+                .database
+                .config
+                .shards
+                .get(usize::from(shard.0))
+                .map_or_else(String::new, |s| s.name.clone());
             let held = self.backends.acquire(shard, &self.variables).await?;
             let answer = run_on(held, &format!("{}{sql}", explain.prefix)).await?;
             lines.push(format!("  on shard {name}:"));

@@ -4,6 +4,7 @@ use crate::catalog::ShardId;
 use crate::error::Error;
 use crate::error::SqlState;
 use crate::error::codes;
+use crate::exec::backends::State;
 use crate::exec::cache::Planned;
 use crate::exec::scatter;
 use crate::exec::scatter::Execution;
@@ -18,6 +19,7 @@ use crate::session::Outcome;
 use crate::session::Session;
 use crate::session::measure;
 use crate::session::pipeline::Owed;
+use crate::session::pipeline::Undo;
 use crate::session::portal::Portal;
 use crate::session::portal::ScatterPortal;
 use crate::session::portal::check_counts;
@@ -69,9 +71,7 @@ impl Session {
         let Parse { name, text, types } = Parse::decode(body)?;
         let text = self.readable(text)?;
         if name.is_empty() {
-            self.prepared.remove(name);
-        } else {
-            self.refuse_duplicate(name)?;
+            self.forget_prepared(name);
         }
         self.scan_text(text)?;
         if self.scan.more_at.is_some() && crate::sql::lexer::split(text, self.conforming_strings())?.len() > 1 {
@@ -84,6 +84,7 @@ impl Session {
         }
         let prepared = Box::pin(self.prepare(text, &types)).await?;
         self.keep_prepared(name, prepared)?;
+        self.may_undo(Undo::Prepared(name.to_vec(), None));
         self.reply(|out| backend::put_bare(out, backend::PARSE_COMPLETE));
         if first && self.pipeline.target.is_none() {
             // Nothing has run yet: a connection that only described goes back.
@@ -95,10 +96,10 @@ impl Session {
     async fn bind(&mut self, body: &[u8]) -> Outcome {
         let bind = Bind::decode(body)?;
         let prepared = self.find_prepared(bind.statement).await?;
-        if !is_always_allowed(&prepared.planned.command) {
+        check_counts(&bind, &prepared)?;
+        if !ends_transaction(&prepared.planned.command) {
             self.refuse_if_failed()?;
         }
-        check_counts(&bind, &prepared)?;
         if !bind.portal.is_empty() && self.portals.contains_key(bind.portal) {
             let name = String::from_utf8_lossy(bind.portal);
             return Err(Error::new(codes::DUPLICATE_CURSOR, format!("cursor \"{name}\" already exists")).into());
@@ -121,18 +122,22 @@ impl Session {
                 backend::put_bare(&mut self.pipeline.kept, backend::BIND_COMPLETE);
             }
         }
-        self.portals.insert(bind.portal.to_vec(), portal);
+        let depth = self.backends.transaction.savepoints.len();
+        if depth > 0 {
+            self.depths.insert(bind.portal.to_vec(), depth);
+        }
+        if self.backends.transaction.state == State::Failed {
+            self.late.insert(bind.portal.to_vec());
+        }
+        let before = self.portals.insert(bind.portal.to_vec(), portal);
+        self.may_undo(Undo::Portal(bind.portal.to_vec(), before));
         Ok(())
     }
 
     /// Makes a portal of a statement and values; BindComplete is owed already if it lives on a server.
     async fn bind_to(&mut self, bind: &Bind<'_>, prepared: &Arc<Prepared>) -> Outcome<Portal> {
         let planned = &prepared.planned;
-        let local = || Portal::Local {
-            prepared: Arc::clone(prepared),
-            format: bind.result_format(0),
-            done: false,
-        };
+        let local = || Portal::Local { prepared: Arc::clone(prepared), format: bind.result_format(0), done: false };
         let params = typed_params(bind, prepared);
         match &planned.plan {
             Plan::Rows(rows) => match self.place(rows, &prepared.text, &params)? {
@@ -144,17 +149,21 @@ impl Session {
                 }
                 _ => Err(Error::internal("a route was not resolved").into()),
             },
-            Plan::Explain(explain) => match self.place(&explain.inner, planned.text.get(explain.body..).unwrap_or_default(), &params)? {
-                Route::One(shard) => {
-                    self.before_whole(&explain.inner, shard)?;
-                    self.bind_remote(shard, planned, bind.portal, bind.tail, Owed::Bind).await?;
-                    Ok(Portal::Remote { shard, planned: Arc::clone(planned) })
+            Plan::Explain(explain) => {
+                match self.place(&explain.inner, planned.text.get(explain.body..).unwrap_or_default(), &params)? {
+                    Route::One(shard) => {
+                        self.before_whole(&explain.inner, shard)?;
+                        self.bind_remote(shard, planned, bind.portal, bind.tail, Owed::Bind).await?;
+                        Ok(Portal::Remote { shard, planned: Arc::clone(planned) })
+                    }
+                    _ if params.is_empty() => Ok(local()),
+                    _ => {
+                        Err(Error::unsupported("EXPLAIN of a scattered statement with parameters is not supported yet")
+                            .hint("Write the values into the statement.")
+                            .into())
+                    }
                 }
-                _ if params.is_empty() => Ok(local()),
-                _ => Err(Error::unsupported("EXPLAIN of a scattered statement with parameters is not supported yet")
-                    .hint("Write the values into the statement.")
-                    .into()),
-            },
+            }
             Plan::Session => match self.shard_of_rows(&planned.command) {
                 Some(shard) => {
                     self.bind_text(shard, &planned.text, bind.portal, bind.tail).await?;
@@ -182,12 +191,8 @@ impl Session {
     pub(super) fn place(&mut self, rows: &RowsPlan, text: &str, params: &[Param<'_>]) -> Outcome<Route> {
         self.scan_text(text)?;
         let literals = std::mem::take(&mut self.scan.literals);
-        let values = Values {
-            text,
-            literals: &literals,
-            params,
-            standard_conforming_strings: self.conforming_strings(),
-        };
+        let values =
+            Values { text, literals: &literals, params, standard_conforming_strings: self.conforming_strings() };
         let route = self.choose(rows, &values);
         self.scan.literals = literals;
         let route = route?;
@@ -307,6 +312,9 @@ impl Session {
             }
             Object::Portal(name) => match self.shard_of_portal(name)? {
                 Some(shard) => {
+                    if self.portals.get(name).is_none_or(Portal::gives_rows) {
+                        self.refuse_if_failed()?;
+                    }
                     self.aim(shard).await?;
                     let held = self.backends.acquire(shard, &self.variables).await?;
                     frontend::put_describe_portal(&mut held.lease.io.write, name);
@@ -343,11 +351,19 @@ impl Session {
 
     async fn execute(&mut self, body: &[u8]) -> Outcome {
         let Execute { portal: name, max_rows } = Execute::decode(body)?;
+        // The server need not know that the transaction has failed.
+        let failed = self.backends.transaction.state == State::Failed;
+        let runnable = |portal: &Portal| is_always_allowed(portal.command()) && (!failed || self.late.contains(name));
+        let ends = self.portals.get(name).is_some_and(runnable);
+        if !ends && self.shard_of_portal(name).is_ok() {
+            self.refuse_if_failed()?;
+        }
         match self.portals.get_mut(name) {
             Some(Portal::Scatter(_)) => Box::pin(self.execute_scatter(name, max_rows)).await,
             Some(Portal::Local { prepared, done, .. }) => {
                 let prepared = Arc::clone(prepared);
-                if std::mem::replace(done, true) {
+                let empty = prepared.planned.command == Command::Empty;
+                if std::mem::replace(done, !empty) {
                     let message = format!("portal \"{}\" cannot be run", String::from_utf8_lossy(name));
                     return Err(Error::new(SqlState::new(b"55000"), message).into());
                 }
@@ -387,7 +403,7 @@ impl Session {
         self.pipeline.executing = true;
         let outcome = self.run_local(planned).await;
         self.pipeline.executing = false;
-        measure::count_statement(&planned.plan, outcome.is_ok(), started.elapsed());
+        measure::count_statement(&planned.command, measure::ran(&planned.plan), outcome.is_ok(), started.elapsed());
         outcome
     }
 
@@ -413,7 +429,6 @@ impl Session {
     async fn execute_scatter(&mut self, name: &[u8], max_rows: i32) -> Outcome {
         let preface = std::mem::take(&mut self.pipeline.kept);
         self.drain(false).await?;
-        self.refuse_if_failed()?;
         if max_rows > 0 {
             return Err(Error::unsupported("a row limit on a portal over several shards is not supported yet")
                 .hint("Fetch all rows, or add LIMIT to the query.")
@@ -424,7 +439,7 @@ impl Session {
         if !portal.done {
             let started = Instant::now();
             let ran = self.run_portal(&portal, preface).await;
-            measure::count_statement(&portal.planned.plan, ran.is_ok(), started.elapsed());
+            measure::count_statement(&portal.planned.command, measure::Ran::Scatter, ran.is_ok(), started.elapsed());
             rows = ran?;
         } else {
             self.client.write.extend_from_slice(&preface);
@@ -451,27 +466,34 @@ impl Session {
 
     async fn close_object(&mut self, body: &[u8]) -> Outcome {
         match frontend::object(body, "CLOSE")? {
-            Object::Statement(name) => {
-                self.prepared.remove(name);
-            }
+            Object::Statement(name) => self.forget_prepared(name),
             Object::Portal(name) => {
                 if let Ok(Some(shard)) = self.shard_of_portal(name) {
                     self.aim(shard).await?;
                     self.cursors.retain(|cursor, _| cursor.as_bytes() != name);
-                    self.portals.remove(name);
+                    let before = self.portals.remove(name);
                     if let Some(held) = self.backends.find(shard) {
                         frontend::put_close_portal(&mut held.lease.io.write, name);
                         held.unsynced = true;
                         held.lease.broken = true;
                         self.pipeline.owed.push_back(Owed::ClosePortal);
+                        self.may_undo(Undo::Portal(name.to_vec(), before));
                         return Ok(());
                     }
                 }
-                self.portals.remove(name);
+                let before = self.portals.remove(name);
+                self.may_undo(Undo::Portal(name.to_vec(), before));
             }
         }
         self.reply(|out| backend::put_bare(out, backend::CLOSE_COMPLETE));
         Ok(())
+    }
+}
+
+impl Session {
+    fn forget_prepared(&mut self, name: &[u8]) {
+        let before = self.prepared.remove(name);
+        self.may_undo(Undo::Prepared(name.to_vec(), before));
     }
 }
 

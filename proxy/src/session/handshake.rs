@@ -21,6 +21,7 @@ use crate::session::pipeline::Pipeline;
 use crate::session::registry::Seat;
 use crate::session::registry::Shared;
 use crate::session::registry::State;
+use crate::session::reported::Reported;
 use crate::sql::normalize::Normalized;
 use crate::variables::Variables;
 use crate::wire::Status;
@@ -32,6 +33,7 @@ use crate::wire::startup::Startup;
 use bytes::BytesMut;
 use std::collections::BTreeMap;
 use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -92,10 +94,14 @@ async fn log_in(shared: &Arc<Shared>, state: &Arc<State>, socket: TcpStream) -> 
         _ => return None,
     };
     match open(shared, state, &mut connection, &startup).await {
-        Ok(parts) => Some(parts.into_session(Arc::clone(shared), connection)),
+        Ok(parts) => {
+            super::measure::count_login("ok");
+            Some(parts.into_session(Arc::clone(shared), connection))
+        }
         Err(Failure::Error(error) | Failure::Fatal(error)) => {
             tracing::info!(%error, user = startup.parameter("user").unwrap_or(""), "login refused");
             super::measure::count_error(&error);
+            super::measure::count_login("refused");
             // As PostgreSQL: whatever goes wrong before login ends the connection.
             let error = Error { severity: crate::error::Severity::Fatal, raw: None, ..error };
             backend::put_error(&mut connection.write, &error);
@@ -205,11 +211,16 @@ impl Parts {
             key: Vec::new(),
             prepared: HashMap::new(),
             portals: HashMap::new(),
+            depths: HashMap::new(),
+            late: HashSet::new(),
             pipeline: Pipeline::default(),
             cursors: HashMap::new(),
             temporary: Vec::new(),
             forced: None,
-            reported: self.reported,
+            ran: super::measure::Ran::Session,
+            reported: Reported::new(self.reported),
+            context_key: Vec::new(),
+            context_of: None,
             untold: BTreeMap::new(),
             several: false,
             _seat: self.seat,
@@ -228,7 +239,9 @@ async fn open(shared: &Arc<Shared>, state: &Arc<State>, connection: &mut Connect
     }
     negotiate(connection, startup);
     let Some(user_name) = startup.parameter("user").filter(|u| !u.is_empty()) else {
-        return Err(Error::fatal(codes::INVALID_AUTHORIZATION, "no PostgreSQL user name specified in startup packet").into());
+        return Err(
+            Error::fatal(codes::INVALID_AUTHORIZATION, "no PostgreSQL user name specified in startup packet").into()
+        );
     };
     if startup.parameter("replication").is_some_and(|r| !matches!(r, "false" | "off" | "no" | "0")) {
         return Err(Error::fatal(codes::NOT_SUPPORTED, "replication connections are not supported")
@@ -238,7 +251,9 @@ async fn open(shared: &Arc<Shared>, state: &Arc<State>, connection: &mut Connect
     authenticate(connection, state, user_name).await?;
     let database_name = startup.parameter("database").filter(|d| !d.is_empty()).unwrap_or(user_name);
     let Some(database) = state.databases.get(database_name) else {
-        return Err(Error::fatal(codes::INVALID_CATALOG_NAME, format!("database \"{database_name}\" does not exist")).into());
+        return Err(
+            Error::fatal(codes::INVALID_CATALOG_NAME, format!("database \"{database_name}\" does not exist")).into()
+        );
     };
     let Some(user) = state.config.users.iter().find(|u| u.name == user_name) else {
         return Err(Error::fatal(codes::INVALID_PASSWORD, wrong_password(user_name).message).into());
@@ -319,7 +334,8 @@ async fn greet(
     {
         return Ok(reported);
     }
-    let mut backends = Backends::new(Arc::clone(database), user.clone(), Arc::clone(&state.logins), cancel.clone(), false);
+    let mut backends =
+        Backends::new(Arc::clone(database), user.clone(), Arc::clone(&state.logins), cancel.clone(), false);
     let mut failure = None;
     for shard in database.shards() {
         match backends.acquire(shard, variables).await {

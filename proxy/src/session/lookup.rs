@@ -31,7 +31,7 @@ impl Session {
     }
 
     pub(super) fn conforming_strings(&self) -> bool {
-        let reported = || self.reported.get("standard_conforming_strings").is_none_or(|v| v == "on");
+        let reported = || self.reported.conforming_strings();
         // A change is reported only at the end.
         let changed = self.backends.transaction.settings_changed;
         changed.then(|| self.variables.standard_conforming_strings()).flatten().unwrap_or_else(reported)
@@ -39,27 +39,41 @@ impl Session {
 
     /// What beside the text decides a plan goes into the key: how names resolve, and for whom.
     fn start_key(&mut self, kind: u8, types: &[Oid]) {
+        let now = (self.variables.generation(), self.forced, self.conforming_strings());
+        let local = self.backends.transaction.is_block() || !self.temporary.is_empty();
+        if self.context_of != Some(now) || local {
+            self.make_context_key();
+            // SET LOCAL and temporary tables change what names mean without a new generation.
+            self.context_of = (!local).then_some(now);
+        }
         self.key.clear();
         self.key.push(kind);
-        self.key.push(u8::from(self.conforming_strings()));
-        self.key.extend_from_slice(&self.forced.map_or(u16::MAX, |s| s.0).to_be_bytes());
+        self.key.extend_from_slice(&self.context_key);
+        self.key.extend_from_slice(&(types.len() as u32).to_be_bytes());
+        for oid in types {
+            self.key.extend_from_slice(&oid.to_be_bytes());
+        }
+    }
+
+    fn make_context_key(&mut self) {
+        let mut key = std::mem::take(&mut self.context_key);
+        key.clear();
+        key.push(u8::from(self.conforming_strings()));
+        key.extend_from_slice(&self.forced.map_or(u16::MAX, |s| s.0).to_be_bytes());
         for part in [
             self.backends.user.name.as_str(),
             self.variables.get("role").unwrap_or(""),
             self.variables.get("session_authorization").unwrap_or(""),
             self.variables.search_path().unwrap_or(""),
         ] {
-            self.key.extend_from_slice(part.as_bytes());
-            self.key.push(0);
+            key.extend_from_slice(part.as_bytes());
+            key.push(0);
         }
         for name in &self.temporary {
-            self.key.extend_from_slice(name.as_bytes());
-            self.key.push(1);
+            key.extend_from_slice(name.as_bytes());
+            key.push(1);
         }
-        self.key.extend_from_slice(&(types.len() as u32).to_be_bytes());
-        for oid in types {
-            self.key.extend_from_slice(&oid.to_be_bytes());
-        }
+        self.context_key = key;
     }
 
     /// The plan of one statement whose text is scanned already (`self.scan`). Only plans whose literals were not read

@@ -19,6 +19,7 @@ pub mod portal;
 pub mod prepared;
 pub mod registry;
 pub mod reload;
+pub mod reported;
 pub mod rows;
 pub mod settings;
 pub mod simple;
@@ -40,6 +41,7 @@ use crate::session::prepared::Prepared;
 use crate::session::registry::Seat;
 use crate::session::registry::Shared;
 use crate::session::registry::State;
+use crate::session::reported::Reported;
 use crate::sql::normalize::Normalized;
 use crate::variables::Variables;
 use crate::wire::Tag;
@@ -48,6 +50,7 @@ use crate::wire::frontend;
 use bytes::BytesMut;
 use std::collections::BTreeMap;
 use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -97,6 +100,10 @@ pub struct Session {
     key: Vec<u8>,
     prepared: HashMap<Vec<u8>, Arc<Prepared>>,
     portals: HashMap<Vec<u8>, Portal>,
+    /// How many savepoints there were when a portal was made, where there were any.
+    depths: HashMap<Vec<u8>, usize>,
+    /// Portals made in a failed transaction: only they can still be run in it.
+    late: HashSet<Vec<u8>>,
     pipeline: Pipeline,
     /// Cursors of DECLARE, and the shard where each is.
     cursors: HashMap<String, Cursor>,
@@ -104,8 +111,13 @@ pub struct Session {
     temporary: Vec<String>,
     /// `SET shardway.shard`
     forced: Option<ShardId>,
+    /// How the statement at work is run.
+    ran: measure::Ran,
     /// Reported parameters as they are now.
-    reported: BTreeMap<String, String>,
+    reported: Reported,
+    /// The part of a plan's key that follows from the session, and what it was made of.
+    context_key: Vec<u8>,
+    context_of: Option<(u64, Option<ShardId>, bool)>,
     /// Those that the client does not know yet, with the values that it knows.
     untold: BTreeMap<String, Option<String>>,
     /// In the middle of a Query of several statements.
@@ -175,6 +187,7 @@ impl Session {
             if !self.client.write.is_empty() && (due || self.client.write.len() >= limits::WRITE_BURST_BYTES) {
                 self.client.flush().await.map_err(|_| Failure::Gone)?;
                 self.client.shrink();
+                measure::count_bytes(&mut self.client);
             }
             let idle = !self.backends.transaction.is_block() && !self.pipeline.is_open();
             if idle && *self.draining.borrow() {
@@ -191,6 +204,7 @@ impl Session {
                     false => futures::future::select_all(pinned).await.0,
                 }
             };
+            let _resting = idle.then(|| self.shared.registry.rest());
             tokio::select! {
                 biased;
                 got = self.client.fill() => match got {
@@ -272,6 +286,7 @@ impl Session {
         let transaction = &mut self.backends.transaction;
         if transaction.state == TransactionState::Open {
             transaction.state = TransactionState::Failed;
+            self.late.clear();
         }
     }
 

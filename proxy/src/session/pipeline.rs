@@ -19,6 +19,10 @@ use crate::pool::ServerConnection;
 use crate::session::Failure;
 use crate::session::Outcome;
 use crate::session::Session;
+use crate::session::measure;
+use crate::session::portal::Portal;
+use crate::session::prepared::Prepared;
+use crate::sql::command::Command;
 use crate::wire::Tag;
 use crate::wire::backend;
 use crate::wire::frontend;
@@ -26,6 +30,7 @@ use bytes::Bytes;
 use bytes::BytesMut;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A reply that the client is owed, in its order; those called own are not the client's.
 #[derive(Debug)]
@@ -52,6 +57,24 @@ pub enum Owed {
     ClosePortal,
     /// Made here.
     Local(Bytes),
+    /// No reply: what is to be taken back if an error comes before this point. Until the replies ahead have come, what
+    /// we did for a later message is not certain to count.
+    Undo(Undo),
+}
+
+/// A change of the session's names: what was there before.
+pub enum Undo {
+    Prepared(Vec<u8>, Option<Arc<Prepared>>),
+    Portal(Vec<u8>, Option<Portal>),
+}
+
+impl std::fmt::Debug for Undo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Undo::Prepared(name, _) => write!(f, "Prepared({})", String::from_utf8_lossy(name)),
+            Undo::Portal(name, _) => write!(f, "Portal({})", String::from_utf8_lossy(name)),
+        }
+    }
 }
 
 /// The messages since the last Sync.
@@ -130,6 +153,26 @@ impl Session {
             let mut bytes = BytesMut::new();
             fill(&mut bytes);
             self.pipeline.owed.push_back(Owed::Local(bytes.freeze()));
+        }
+    }
+
+    /// Remembers what a change of names has replaced, if it may have to be taken back.
+    pub(super) fn may_undo(&mut self, undo: Undo) {
+        if !self.pipeline.owed.is_empty() {
+            self.pipeline.owed.push_back(Owed::Undo(undo));
+        }
+    }
+
+    /// An error came before these: the messages that they stand for were skipped.
+    fn undo(&mut self, skipped: impl DoubleEndedIterator<Item = Owed>) {
+        for owed in skipped.rev() {
+            match owed {
+                Owed::Undo(Undo::Prepared(name, Some(before))) => _ = self.prepared.insert(name, before),
+                Owed::Undo(Undo::Prepared(name, None)) => _ = self.prepared.remove(&name),
+                Owed::Undo(Undo::Portal(name, Some(before))) => _ = self.portals.insert(name, before),
+                Owed::Undo(Undo::Portal(name, None)) => _ = self.portals.remove(&name),
+                _ => {}
+            }
         }
     }
 
@@ -352,14 +395,20 @@ impl Session {
     /// `Reported`: the server's error, which the client has; others as always.
     pub(super) async fn drain(&mut self, sync: bool) -> Outcome<Drained> {
         self.give_kept();
-        self.give_locals();
+        give_locals(&mut self.pipeline.owed, &mut self.client.write);
         let shard = match self.pipeline.target {
             Some(shard) if sync || !self.pipeline.owed.is_empty() => shard,
             _ => return Ok(Drained::Open),
         };
         let mut executed = Vec::new();
+        let started = Instant::now();
         let outcome = self.relay_pipeline(shard, sync, &mut executed).await;
-        self.pipeline.owed.clear();
+        for (index, planned) in executed.iter().enumerate() {
+            let ok = outcome.is_ok() || index + 1 < executed.len();
+            measure::count_statement(&planned.command, measure::ran(&planned.plan), ok, started.elapsed());
+        }
+        let skipped = std::mem::take(&mut self.pipeline.owed);
+        self.undo(skipped.into_iter());
         self.note_changes(shard);
         for planned in &executed {
             if let Plan::Rows(rows) = &planned.plan {
@@ -370,6 +419,9 @@ impl Session {
         for planned in executed {
             if let Plan::Rows(rows) = &planned.plan {
                 self.after_whole(rows, shard).await?;
+                if planned.command == Command::Schema {
+                    self.renew_temporary().await?;
+                }
             }
         }
         Ok(drained)
@@ -378,13 +430,6 @@ impl Session {
     fn give_kept(&mut self) {
         let kept = std::mem::take(&mut self.pipeline.kept);
         self.client.write.extend_from_slice(&kept);
-    }
-
-    fn give_locals(&mut self) {
-        while let Some(Owed::Local(bytes)) = self.pipeline.owed.front() {
-            self.client.write.extend_from_slice(bytes);
-            self.pipeline.owed.pop_front();
-        }
     }
 
     /// `executed` gets what ran, and what was running when an error came.
@@ -407,16 +452,16 @@ impl Session {
         held.lease.broken = true;
         let client = &mut self.client;
         let mut relay = Relay::default();
-        let mut exchange = Exchange { owed: &mut self.pipeline.owed, executed, waiting: sync, copying: false, failure: None };
+        let owed = &mut self.pipeline.owed;
+        let skipped = VecDeque::new();
+        let mut exchange = Exchange { owed, executed, skipped, waiting: sync, copying: false, failure: None };
         loop {
-            while let Some(Owed::Local(bytes)) = exchange.owed.front() {
-                client.write.extend_from_slice(bytes);
-                exchange.owed.pop_front();
-            }
+            give_locals(exchange.owed, &mut client.write);
             if exchange.owed.is_empty() && !exchange.waiting {
                 break;
             }
-            let mut ran = relay.run(&mut held.lease, client, |server, tag, body| exchange.frame(server, tag, body)).await;
+            let mut ran =
+                relay.run(&mut held.lease, client, |server, tag, body| exchange.frame(server, tag, body)).await;
             if ran.is_ok() && std::mem::take(&mut exchange.copying) {
                 // A Sync that came before the data is swallowed by the server.
                 self.pipeline.swallowed |= std::mem::take(&mut exchange.waiting);
@@ -431,6 +476,7 @@ impl Session {
             }
         }
         let failure = exchange.failure;
+        self.pipeline.owed = exchange.skipped;
         let ready = sync && !self.pipeline.swallowed;
         if ready {
             held.unsynced = false;
@@ -450,6 +496,8 @@ impl Session {
 struct Exchange<'a> {
     owed: &'a mut VecDeque<Owed>,
     executed: &'a mut Vec<Arc<Planned>>,
+    /// What was owed when an error came.
+    skipped: VecDeque<Owed>,
     /// ReadyForQuery has to come.
     waiting: bool,
     /// The server waits for the client's data.
@@ -481,7 +529,7 @@ impl Exchange<'_> {
             _ => answer_to(self.owed.pop_front(), tag, self.executed)?,
         };
         let stop = match self.owed.front() {
-            Some(Owed::Local(_)) => true,
+            Some(Owed::Local(_) | Owed::Undo(_)) => true,
             Some(_) => false,
             None => !self.waiting,
         };
@@ -503,9 +551,18 @@ impl Exchange<'_> {
         forget_unprepared(server, self.owed);
         // A statement on it is not what it was: none of them can be trusted.
         server.retired |= error.code == codes::INVALID_STATEMENT_NAME || &*error.message == CHANGED_RESULT;
-        self.owed.clear();
+        self.skipped.append(self.owed);
         self.failure.get_or_insert(error);
         Ok(if self.waiting { Action::Forward } else { Action::ForwardStop })
+    }
+}
+
+/// Gives the replies of our own that are next.
+fn give_locals(owed: &mut VecDeque<Owed>, out: &mut BytesMut) {
+    while let Some(Owed::Local(_) | Owed::Undo(_)) = owed.front() {
+        if let Some(Owed::Local(bytes)) = owed.pop_front() {
+            out.extend_from_slice(&bytes);
+        }
     }
 }
 

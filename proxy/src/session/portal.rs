@@ -6,7 +6,9 @@ use crate::error::codes;
 use crate::exec::backends::run_on;
 use crate::exec::cache::Description;
 use crate::exec::cache::Planned;
+use crate::plan::Effect;
 use crate::plan::Plan;
+use crate::plan::RowsPlan;
 use crate::plan::ScatterPlan;
 use crate::plan::Target;
 use crate::route::Param;
@@ -15,6 +17,7 @@ use crate::session::Outcome;
 use crate::session::Session;
 use crate::session::pipeline::Owed;
 use crate::session::prepared::Prepared;
+use crate::sql::command::Command;
 use crate::wire::backend;
 use crate::wire::backend::Field;
 use crate::wire::frontend;
@@ -26,7 +29,10 @@ use std::sync::Arc;
 /// What a portal runs.
 pub enum Portal {
     /// It lives on a shard, under the client's name.
-    Remote { shard: ShardId, planned: Arc<Planned> },
+    Remote {
+        shard: ShardId,
+        planned: Arc<Planned>,
+    },
     Scatter(Box<ScatterPortal>),
     /// The session runs it when it is executed.
     Local {
@@ -50,6 +56,25 @@ pub struct ScatterPortal {
 }
 
 impl Portal {
+    pub fn command(&self) -> &Command {
+        match self {
+            Portal::Remote { planned, .. } => &planned.command,
+            Portal::Scatter(portal) => &portal.planned.command,
+            Portal::Local { prepared, .. } => &prepared.planned.command,
+        }
+    }
+
+    /// Whether it gives rows, as far as that is known.
+    pub fn gives_rows(&self) -> bool {
+        match self {
+            Portal::Remote { planned, .. } => {
+                matches!(planned.command, Command::Show(_) | Command::Fetch { .. })
+                    || planned.description.get().is_some_and(|d| d.fields.is_some())
+            }
+            _ => self.fields().is_some(),
+        }
+    }
+
     /// The columns of a portal that we run ourselves, with the formats that the client asked for.
     pub fn fields(&self) -> Option<Vec<Field>> {
         let with = |f: &Field, format: i16| Field { format, ..f.clone() };
@@ -152,7 +177,7 @@ impl Session {
                 values.push(Some(text.as_bytes().to_vec()));
             } else {
                 let planned = self.plan_text(&format!("SELECT ({argument})::pg_catalog.text"), &[])?;
-                if !matches!(&planned.plan, Plan::Rows(r) if matches!(r.target, Target::Home | Target::Any) && !r.opaque) {
+                if !matches!(&planned.plan, Plan::Rows(rows) if is_expression(rows)) {
                     return Err(Error::unsupported("an argument of EXECUTE that is no constant expression").into());
                 }
                 let shard = self.nearest();
@@ -163,6 +188,15 @@ impl Session {
         }
         Ok(values)
     }
+}
+
+/// A SELECT that any server can answer and that leaves nothing behind.
+fn is_expression(rows: &RowsPlan) -> bool {
+    matches!(rows.target, Target::Home | Target::Any | Target::Shard(_))
+        && rows.effect == Effect::Read
+        && !rows.opaque
+        && rows.pins.is_none()
+        && rows.set_config.is_empty()
 }
 
 pub fn no_portal(name: &[u8]) -> Error {

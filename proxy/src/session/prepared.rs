@@ -62,8 +62,12 @@ impl Session {
                 }
                 Some(description)
             }
-            Plan::Session if matches!(planned.command, Command::Show(_) | Command::Fetch { .. }) => self.describe_session(&planned).await?,
-            Plan::Session if matches!(planned.command, Command::Execute { .. }) => self.describe_execute(&planned.command),
+            Plan::Session if matches!(planned.command, Command::Show(_) | Command::Fetch { .. }) => {
+                self.describe_session(&planned).await?
+            }
+            Plan::Session if matches!(planned.command, Command::Execute { .. }) => {
+                self.describe_execute(&planned.command)
+            }
             _ => None,
         };
         Ok(Prepared {
@@ -123,7 +127,11 @@ impl Session {
     pub(super) fn refuse_duplicate(&self, name: &[u8]) -> Outcome {
         if self.prepared.contains_key(name) {
             let name = String::from_utf8_lossy(name);
-            return Err(Error::new(codes::DUPLICATE_STATEMENT, format!("prepared statement \"{name}\" already exists")).into());
+            return Err(Error::new(
+                codes::DUPLICATE_STATEMENT,
+                format!("prepared statement \"{name}\" already exists"),
+            )
+            .into());
         }
         Ok(())
     }
@@ -144,7 +152,11 @@ impl Session {
             return Ok(prepared);
         }
         let again = Box::pin(self.prepare(&prepared.text, &prepared.declared)).await?;
-        let fields = |d: &Option<Arc<Description>>| d.as_ref().and_then(|d| d.fields.as_ref().map(|f| f.iter().map(|c| (c.name.clone(), c.type_oid)).collect::<Vec<_>>()));
+        let fields = |d: &Option<Arc<Description>>| {
+            d.as_ref().and_then(|d| {
+                d.fields.as_ref().map(|f| f.iter().map(|c| (c.name.clone(), c.type_oid)).collect::<Vec<_>>())
+            })
+        };
         if fields(&again.description) != fields(&prepared.description) {
             // As PostgreSQL says it, and as drivers know it.
             return Err(Error::unsupported(CHANGED_RESULT).into());
@@ -159,8 +171,10 @@ impl Session {
         self.refuse_duplicate(name.as_bytes())?;
         let mut declared = Vec::new();
         if !types.is_empty() {
-            let columns: Vec<String> =
-                types.iter().map(|t| format!("'{}'::pg_catalog.regtype::pg_catalog.oid", t.replace('\'', "''"))).collect();
+            let columns: Vec<String> = types
+                .iter()
+                .map(|t| format!("'{}'::pg_catalog.regtype::pg_catalog.oid", t.replace('\'', "''")))
+                .collect();
             let shard = self.nearest();
             let held = self.backends.acquire(shard, &self.variables).await?;
             let answer = crate::exec::backends::run_on(held, &format!("SELECT {}", columns.join(", "))).await?;

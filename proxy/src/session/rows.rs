@@ -31,6 +31,7 @@ use crate::session::Session;
 use crate::session::encoding::foreign_encoding;
 use crate::session::measure;
 use crate::session::pipeline::CHANGED_RESULT;
+use crate::sql::command::Command;
 use crate::sql::normalize::Literal;
 use crate::value::Oid;
 use crate::wire::Status;
@@ -87,7 +88,13 @@ impl Session {
 
     pub(super) async fn rows_simple(&mut self, planned: &Arc<Planned>, rows: &RowsPlan, values: Values<'_>) -> Outcome {
         match self.choose(rows, &values)? {
-            Route::One(shard) => self.whole(rows, shard, values.text).await,
+            Route::One(shard) => {
+                self.whole(rows, shard, values.text).await?;
+                if planned.command == Command::Schema {
+                    self.renew_temporary().await?;
+                }
+                Ok(())
+            }
             Route::Several(shards) => {
                 // A plan that serves every text of its form has the shard text of the one it was made for.
                 if *planned.text == *values.text {
@@ -287,8 +294,16 @@ impl Session {
         let mut preface = BytesMut::new();
         backend::put_row_description(&mut preface, &fields);
         let formats = vec![0; fields.len()];
-        let execution =
-            Execution { planned, plan: &plan, text: shard_text(planned)?, shards, parameters: NO_VALUES, formats: &formats, limit, offset };
+        let execution = Execution {
+            planned,
+            plan: &plan,
+            text: shard_text(planned)?,
+            shards,
+            parameters: NO_VALUES,
+            formats: &formats,
+            limit,
+            offset,
+        };
         let rows = self.run_scatter(&execution, &description, preface).await?;
         backend::put_command_complete(&mut self.client.write, &format!("SELECT {rows}"));
         Ok(())
@@ -302,13 +317,14 @@ impl Session {
         description: &Description,
         preface: BytesMut,
     ) -> Outcome<u64> {
+        self.ran = measure::Ran::Scatter;
         self.refuse_serializable(execution.shards)?;
         if self.is_foreign() {
             // The merge compares bytes.
             return Err(foreign_encoding().into());
         }
-        let ran =
-            scatter::run(&mut self.backends, &mut self.client, &self.variables, execution, description, preface).await?;
+        let ran = scatter::run(&mut self.backends, &mut self.client, &self.variables, execution, description, preface)
+            .await?;
         for &shard in execution.shards {
             if let Some(held) = self.backends.find(shard) {
                 held.lease.changed.clear();
@@ -328,8 +344,12 @@ impl Session {
     /// Serializable snapshots of several servers are not serializable together.
     fn refuse_serializable(&self, shards: &[ShardId]) -> Result<()> {
         let transaction = &self.backends.transaction;
-        let level = transaction.modes.isolation.as_deref().or_else(|| self.variables.get("default_transaction_isolation"));
-        if shards.len() > 1 && level.is_some_and(|l| l.eq_ignore_ascii_case("serializable")) && transaction.state != State::Idle {
+        let level =
+            transaction.modes.isolation.as_deref().or_else(|| self.variables.get("default_transaction_isolation"));
+        if shards.len() > 1
+            && level.is_some_and(|l| l.eq_ignore_ascii_case("serializable"))
+            && transaction.state != State::Idle
+        {
             return Err(Error::unsupported("a serializable transaction over several shards is not supported")
                 .hint("Use REPEATABLE READ, or keep the transaction to one shard key."));
         }
@@ -358,13 +378,14 @@ impl Session {
         Ok(described?)
     }
 
-    /// Any shard that has the tables can describe a statement.
+    /// Any shard that has the tables can describe a statement: where a single table is, if there is one.
     fn describing_shard(&self, planned: &Planned) -> ShardId {
         match &planned.plan {
-            crate::plan::Plan::Rows(rows) => match rows.target {
-                crate::plan::Target::Shard(shard) => shard,
+            crate::plan::Plan::Rows(rows) => match &rows.target {
+                crate::plan::Target::Shard(shard) => *shard,
                 crate::plan::Target::Home => HOME,
-                _ => self.nearest(),
+                crate::plan::Target::Keys { also, .. } => also.first().copied().unwrap_or_else(|| self.nearest()),
+                crate::plan::Target::Any | crate::plan::Target::All => self.nearest(),
             },
             _ => HOME,
         }
@@ -396,7 +417,10 @@ fn count_value(count: Count, params: &[Param<'_>], word: &str, code: crate::erro
 }
 
 /// Relays the answer to a simple Query, COPY included; ReadyForQuery is kept back.
-async fn relay(held: &mut Held, client: &mut crate::net::Connection) -> std::result::Result<Told, crate::exec::relay::Broken> {
+async fn relay(
+    held: &mut Held,
+    client: &mut crate::net::Connection,
+) -> std::result::Result<Told, crate::exec::relay::Broken> {
     let mut told = Told::default();
     let mut relay = Relay::default();
     loop {

@@ -156,7 +156,10 @@ impl Session {
             return self.forward(shard, text.as_bytes()).await;
         }
         let value = match name {
-            "shardway.shard" => self.forced.and_then(|s| self.backends.database.config.shards.get(usize::from(s.0))).map_or("", |s| s.name.as_str()),
+            "shardway.shard" => self
+                .forced
+                .and_then(|s| self.backends.database.config.shards.get(usize::from(s.0)))
+                .map_or("", |s| s.name.as_str()),
             "shardway.run_on" => "",
             _ => {
                 return Err(Error::new(
@@ -174,7 +177,9 @@ impl Session {
     pub(super) async fn discard(&mut self, what: &str) -> Outcome {
         if what == "ALL" {
             if self.backends.transaction.is_block() || self.several {
-                return Err(Error::new(codes::ACTIVE_TRANSACTION, "DISCARD ALL cannot run inside a transaction block").into());
+                return Err(
+                    Error::new(codes::ACTIVE_TRANSACTION, "DISCARD ALL cannot run inside a transaction block").into()
+                );
             }
             self.prepared.clear();
             self.portals.clear();
@@ -223,7 +228,10 @@ impl Session {
             return Err(Error::unsupported("SET TRANSACTION SNAPSHOT is not supported over several shards").into());
         }
         let transaction = &mut self.backends.transaction;
-        if !transaction.is_block() || transaction.state == State::Implicit || self.backends.held.iter().any(|h| h.joined) {
+        if !transaction.is_block()
+            || transaction.state == State::Implicit
+            || self.backends.held.iter().any(|h| h.joined)
+        {
             return self.on_participants(text, "SET").await;
         }
         merge_modes(&mut self.backends.transaction.modes, modes);

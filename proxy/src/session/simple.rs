@@ -13,6 +13,7 @@ use crate::session::Outcome;
 use crate::session::Session;
 use crate::session::encoding::foreign_encoding;
 use crate::session::measure;
+use crate::session::measure::Ran;
 use crate::sql::Statement;
 use crate::sql::command::Command;
 use crate::sql::lexer;
@@ -117,9 +118,8 @@ impl Session {
         let conforming = self.conforming_strings();
         let unreadable = ranges.iter().any(|range| {
             let part = text.get(range.clone()).unwrap_or_default();
-            Statement::new(Arc::from(part), conforming).is_ok_and(|s| {
-                s.command == Command::Other || (is_data(&s.command) && s.tree().is_err())
-            })
+            Statement::new(Arc::from(part), conforming)
+                .is_ok_and(|s| s.command == Command::Other || (is_data(&s.command) && s.tree().is_err()))
         });
         if self.backends.transaction.state == State::Failed {
             return Ok(unreadable);
@@ -143,7 +143,9 @@ impl Session {
                         return Ok(unreadable);
                     }
                 }
-                Plan::Session if !matches!(planned.command, Command::Begin(_) | Command::Commit { .. }) => return Ok(unreadable),
+                Plan::Session if !matches!(planned.command, Command::Begin(_) | Command::Commit { .. }) => {
+                    return Ok(unreadable);
+                }
                 Plan::Session | Plan::Explain(_) => {}
                 Plan::Everywhere(_) | Plan::AskFirst(_) | Plan::Unknown(_) => return Ok(unreadable),
             }
@@ -161,7 +163,9 @@ impl Session {
         let asked = self.ask(self.nearest(), crate::exec::cache::next_number(), text, &[]).await;
         match asked {
             // It has parsed all of them: this is what it says to several.
-            Err(Failure::Error(error)) if &*error.message == "cannot insert multiple commands into a prepared statement" => {
+            Err(Failure::Error(error))
+                if &*error.message == "cannot insert multiple commands into a prepared statement" =>
+            {
                 Ok(())
             }
             Err(Failure::Error(error)) if error.code == codes::SYNTAX_ERROR => Err(error.into()),
@@ -200,8 +204,12 @@ impl Session {
     async fn one(&mut self, text: &str) -> Outcome {
         let started = Instant::now();
         let planned = self.plan_scanned(text)?;
+        self.ran = measure::ran(&planned.plan);
         let outcome = self.execute_simple(&planned, text).await;
-        measure::count_statement(&planned.plan, outcome.is_ok(), started.elapsed());
+        if matches!(&outcome, Err(Failure::Error(e)) if e.code == codes::NOT_SUPPORTED && e.raw.is_none()) {
+            self.ran = Ran::Refused;
+        }
+        measure::count_statement(&planned.command, self.ran, outcome.is_ok(), started.elapsed());
         self.log_slow(&planned, started);
         outcome
     }
@@ -264,10 +272,7 @@ impl Session {
 pub fn ends_transaction(command: &Command) -> bool {
     matches!(
         command,
-        Command::Commit { .. }
-            | Command::Rollback { .. }
-            | Command::RollbackTo(_)
-            | Command::PrepareTransaction
+        Command::Commit { .. } | Command::Rollback { .. } | Command::RollbackTo(_) | Command::PrepareTransaction
     )
 }
 

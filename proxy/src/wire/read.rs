@@ -58,7 +58,8 @@ impl<'a> Reader<'a> {
 
     /// The bytes up to a NUL, which is passed over.
     pub fn cstr(&mut self) -> Result<&'a [u8]> {
-        let end = self.rest.iter().position(|&b| b == 0).ok_or_else(|| Error::protocol_error("invalid string in message"))?;
+        let end =
+            self.rest.iter().position(|&b| b == 0).ok_or_else(|| Error::protocol_error("invalid string in message"))?;
         let (text, rest) = self.rest.split_at(end);
         self.rest = rest.get(1..).unwrap_or_default();
         Ok(text)
