@@ -187,6 +187,7 @@ async fn answer_tls(mut connection: Connection, state: &State) -> Outcome<Connec
 
 /// What a login has brought.
 struct Parts {
+    state: Arc<State>,
     user: User,
     database: Arc<Database>,
     logins: Arc<crate::auth::logins::Logins>,
@@ -203,6 +204,7 @@ impl Parts {
         Session {
             backends: Backends::new(self.database, self.user, self.logins, self.cancel, self.keep_all),
             shared,
+            state: self.state,
             client,
             variables: self.variables,
             scan: Normalized::default(),
@@ -227,7 +229,7 @@ impl Parts {
     }
 }
 
-async fn open(shared: &Arc<Shared>, state: &State, connection: &mut Connection, startup: &Startup) -> Outcome<Parts> {
+async fn open(shared: &Arc<Shared>, state: &Arc<State>, connection: &mut Connection, startup: &Startup) -> Outcome<Parts> {
     connection.max_message = limits::AUTH_MESSAGE_BYTES;
     if *shared.draining.borrow() {
         return Err(Error::fatal(codes::CANNOT_CONNECT_NOW, "the proxy is shutting down").into());
@@ -271,6 +273,7 @@ async fn open(shared: &Arc<Shared>, state: &State, connection: &mut Connection, 
     backend::put_ready(&mut connection.write, Status::Idle);
     let keep_all = state.config.pool.mode == PoolMode::Session;
     Ok(Parts {
+        state: Arc::clone(state),
         user: user.clone(),
         database: Arc::clone(database),
         logins: Arc::clone(&state.logins),

@@ -18,6 +18,7 @@ pub mod pipeline;
 pub mod portal;
 pub mod prepared;
 pub mod registry;
+pub mod reload;
 pub mod reported;
 pub mod rows;
 pub mod settings;
@@ -39,6 +40,7 @@ use crate::session::portal::Portal;
 use crate::session::prepared::Prepared;
 use crate::session::registry::Seat;
 use crate::session::registry::Shared;
+use crate::session::registry::State;
 use crate::session::reported::Reported;
 use crate::sql::normalize::Normalized;
 use crate::variables::Variables;
@@ -88,6 +90,8 @@ pub type Outcome<T = ()> = std::result::Result<T, Failure>;
 /// One client, logged in.
 pub struct Session {
     pub shared: Arc<Shared>,
+    /// The configuration that it works under.
+    state: Arc<State>,
     pub client: Connection,
     pub backends: Backends,
     pub variables: Variables,
@@ -243,6 +247,9 @@ impl Session {
     async fn message(&mut self, tag: Tag, body: BytesMut) -> Outcome {
         if self.pipeline.skipping && tag != frontend::SYNC {
             return Ok(());
+        }
+        if self.backends.transaction.state == TransactionState::Idle && !self.pipeline.is_open() {
+            self.follow_reload()?;
         }
         match tag {
             frontend::QUERY => self.query(&body).await,
