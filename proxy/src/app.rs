@@ -1,24 +1,19 @@
 //! The one place that builds the application, and rebuilds it on reload; and the command line.
 
+mod check;
+mod route;
+
 use crate::admin;
+use crate::app::check::Depth;
 use crate::auth::logins::Logins;
-use crate::catalog::Catalog;
 use crate::config;
 use crate::config::Config;
 use crate::demo;
 use crate::demo::DemoOptions;
 use crate::exec::database::Database;
-use crate::plan;
-use crate::plan::Context;
-use crate::plan::Plan;
-use crate::route;
-use crate::route::Route;
-use crate::route::Values;
 use crate::server;
 use crate::session::registry::Shared;
 use crate::session::registry::State;
-use crate::sql::Statement;
-use crate::sql::normalize;
 use crate::tls;
 use clap::Parser;
 use clap::Subcommand;
@@ -37,7 +32,11 @@ use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
 
 #[derive(Parser)]
-#[command(name = "shardway", version, about = "A PostgreSQL wire-protocol sharding proxy: many PostgreSQL servers answer as one database")]
+#[command(
+    name = "shardway",
+    version,
+    about = "A PostgreSQL wire-protocol sharding proxy: many PostgreSQL servers answer as one database"
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -51,22 +50,27 @@ enum Command {
         #[arg(long)]
         config: PathBuf,
     },
-    /// Read a configuration, tell every mistake in it, and look at the shards.
+    /// Tell every mistake of a configuration, and look whether the shards are as it says; changes nothing.
     Check {
+        /// The configuration file (TOML).
         #[arg(long)]
         config: PathBuf,
         /// Read the file only; do not connect to the shards.
         #[arg(long)]
         offline: bool,
+        /// Look at every row, whether it is in its place; this takes time.
+        #[arg(long, conflicts_with = "offline")]
+        verify: bool,
     },
     /// Start local PostgreSQL shards with sample data and the proxy before them.
     Demo {
+        /// How many PostgreSQL servers to start.
         #[arg(long, default_value_t = 4)]
         shards: usize,
         /// Where clients connect.
         #[arg(long, default_value_t = 6432)]
         port: u16,
-        /// /metrics and health.
+        /// Where /metrics and health are; another one is taken where it is not free.
         #[arg(long, default_value_t = 9632)]
         http_port: u16,
         /// Keep the data here; a temporary directory without it.
@@ -75,11 +79,13 @@ enum Command {
     },
     /// Print the plan of a statement and, for the values in it, the shards.
     Route {
+        /// The configuration file (TOML).
         #[arg(long)]
         config: PathBuf,
         /// The database, where the configuration has several.
         #[arg(long)]
         database: Option<String>,
+        /// One statement, or several with semicolons between them.
         sql: String,
     },
 }
@@ -94,15 +100,23 @@ pub fn main() -> ExitCode {
     let result = runtime.block_on(async {
         match arguments.command {
             Command::Run { config } => run(&config).await,
-            Command::Check { config, offline } => check(&config, offline).await,
+            Command::Check { config, offline, verify } => check::check(&config, depth(offline, verify)).await,
             Command::Demo { shards, port, http_port, dir } => run_demo(DemoOptions { shards, port, http_port, dir }).await,
-            Command::Route { config, database, sql } => print_route(&config, database.as_deref(), &sql).await,
+            Command::Route { config, database, sql } => route::print(&config, database.as_deref(), &sql).await,
         }
     });
     runtime.shutdown_timeout(Duration::from_millis(500));
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => fail(&message),
+    }
+}
+
+fn depth(offline: bool, verify: bool) -> Depth {
+    match (offline, verify) {
+        (true, _) => Depth::File,
+        (false, true) => Depth::Rows,
+        (false, false) => Depth::Shards,
     }
 }
 
@@ -154,13 +168,18 @@ async fn build(config: Config, old: Option<&State>) -> Result<State, String> {
     };
     let mut databases = HashMap::new();
     for database in &config.databases {
-        let kept = old
-            .and_then(|o| o.databases.get(&database.name).filter(|d| d.config == *database && o.config.pool == config.pool));
+        let kept = old.and_then(|o| {
+            o.databases.get(&database.name).filter(|d| d.config == *database && o.config.pool == config.pool)
+        });
         let built = match kept {
             Some(kept) => Arc::clone(kept),
             None => {
                 let built = Arc::new(Database::new(database, &config.pool).map_err(|e| e.to_string())?);
                 built.refresh().await.map_err(|e| describe(&database.name, &e))?;
+                // At a start the shards may come later. At a reload what serves now must not give way to what cannot.
+                if let (Some(_), Some(reason)) = (old, built.shut()) {
+                    return Err(describe(&database.name, &reason));
+                }
                 built
             }
         };
@@ -297,32 +316,6 @@ async fn keep(shared: Arc<Shared>) {
     }
 }
 
-async fn check(path: &Path, offline: bool) -> Result<(), String> {
-    let config = load(path)?;
-    if !offline {
-        let mut problems = Vec::new();
-        for database in &config.databases {
-            let built = Database::new(database, &config.pool).map_err(|e| e.to_string())?;
-            for (shard, answer) in database.shards.iter().zip(built.control().read_all("SELECT 1::text").await) {
-                if let Err(error) = answer {
-                    problems.push(format!("database {}, shard {}: {}", database.name, shard.name, error.message));
-                }
-            }
-            if problems.is_empty() {
-                if let Err(error) = built.refresh().await {
-                    problems.push(describe(&database.name, &error));
-                }
-                problems.extend(built.problems().await.into_iter().map(|p| format!("database {}: {p}", database.name)));
-            }
-        }
-        if !problems.is_empty() {
-            return Err(problems.join("\n"));
-        }
-    }
-    println!("{}: in order", path.display());
-    Ok(())
-}
-
 async fn run_demo(options: DemoOptions) -> Result<(), String> {
     let demo = demo::start(options).await?;
     let config = load_text(&demo.config_text, "demo.toml")?;
@@ -331,55 +324,4 @@ async fn run_demo(options: DemoOptions) -> Result<(), String> {
     let served = serve(config, None, || println!("{}", demo.banner())).await;
     demo.stop().await;
     served
-}
-
-/// A route for people.
-fn describe_route(route: &Route, catalog: &Catalog) -> String {
-    match route {
-        Route::One(shard) => format!("shard: {}", catalog.shard_name(*shard)),
-        Route::Several(shards) => {
-            let names: Vec<&str> = shards.iter().map(|s| catalog.shard_name(*s)).collect();
-            format!("shards: {}", names.join(", "))
-        }
-        Route::Any => "shard: any".to_owned(),
-        Route::Home => format!("shard: {} (home)", catalog.shard_name(Catalog::HOME)),
-        Route::Nowhere => "shards: none can have a row; one of them says so".to_owned(),
-    }
-}
-
-async fn print_route(path: &Path, database: Option<&str>, sql: &str) -> Result<(), String> {
-    let config = load(path)?;
-    let chosen = match database {
-        Some(name) => config.databases.iter().find(|d| d.name == name).ok_or_else(|| format!("there is no database {name}"))?,
-        None => match config.databases.as_slice() {
-            [only] => only,
-            _ => return Err("the configuration has several databases: choose one with --database".to_owned()),
-        },
-    };
-    let built = Database::new(chosen, &config.pool).map_err(|e| e.to_string())?;
-    built.refresh().await.map_err(|e| describe(&chosen.name, &e))?;
-    let snapshot = built.snapshot();
-    let statement = Statement::new(Arc::from(sql), true).map_err(|e| e.to_string())?;
-    let search_path = ["public".to_owned()];
-    let context = Context {
-        catalog: &snapshot.catalog,
-        search_path: &search_path,
-        temporary: &[],
-        param_types: &[],
-        standard_conforming_strings: true,
-        forced_shard: None,
-    };
-    let plan = plan::plan(&statement, &context);
-    println!("{plan}");
-    if let Plan::Rows(rows) = &plan {
-        let mut scan = normalize::Normalized::default();
-        normalize::scan(sql, true, &mut scan).map_err(|e| e.to_string())?;
-        let values = Values { text: sql, literals: &scan.literals, params: &[], standard_conforming_strings: true };
-        let write = rows.effect == plan::Effect::Write;
-        match route::shards(&rows.target, &values, &snapshot.catalog, write) {
-            Ok(route) => println!("{}", describe_route(&route, &snapshot.catalog)),
-            Err(error) => println!("shards: {error}"),
-        }
-    }
-    Ok(())
 }

@@ -16,7 +16,7 @@ pub const BUILD_INFO: &str = "shardway_build_info";
 
 /// Gauges: name and help.
 pub const GAUGES: &[(&str, &str)] = &[
-    (CLIENTS, "Clients that are connected."),
+    (CLIENTS, "Clients by state: idle, or active (logging in, at work, or in a transaction)."),
     (SERVER_CONNECTIONS, "Server connections by database, shard, user and state (idle, used)."),
     (POOL_WAITING, "Clients that wait for a server connection."),
     (CATALOG_VERSION, "Version of the catalog snapshot of a database."),
@@ -25,7 +25,10 @@ pub const GAUGES: &[(&str, &str)] = &[
 
 /// Counters: name and help.
 pub const COUNTERS: &[(&str, &str)] = &[
-    (STATEMENTS_TOTAL, "Statements by how they were run (session, any, route, scatter, everywhere, refused) and outcome."),
+    (
+        STATEMENTS_TOTAL,
+        "Statements by kind, by how they were run (session, any, route, scatter, everywhere, refused) and outcome.",
+    ),
     (ERRORS_TOTAL, "Errors told to clients, by class of SQLSTATE."),
     (PINS_TOTAL, "Sessions tied to a server connection, by reason."),
     (CLIENT_RECEIVED_BYTES_TOTAL, "Bytes received from clients."),
@@ -35,7 +38,10 @@ pub const COUNTERS: &[(&str, &str)] = &[
 
 /// Histograms, in seconds: name and help.
 pub const HISTOGRAMS: &[(&str, &str)] = &[
-    (POOL_WAIT_SECONDS, "Time that clients waited for a server connection, by shard; without waiting nothing is counted."),
+    (
+        POOL_WAIT_SECONDS,
+        "Time that clients waited for a server connection, by shard; without waiting nothing is counted.",
+    ),
     (STATEMENT_SECONDS, "Time from a statement's arrival to its answer, by how it was run."),
 ];
 

@@ -111,7 +111,9 @@ fn ready(shared: &Shared) -> (&'static str, &'static str, String) {
 
 /// Sets the gauges to what is so now.
 fn gauge(shared: &Shared) {
-    metrics::gauge!(telemetry::CLIENTS).set(shared.registry.clients() as f64);
+    let idle = shared.registry.idle().min(shared.registry.clients());
+    metrics::gauge!(telemetry::CLIENTS, "state" => "idle").set(idle as f64);
+    metrics::gauge!(telemetry::CLIENTS, "state" => "active").set((shared.registry.clients() - idle) as f64);
     let state = shared.state.load();
     for (name, database) in &state.databases {
         metrics::gauge!(telemetry::CATALOG_VERSION, "database" => name.clone())

@@ -47,6 +47,13 @@ pub enum PlacementVerdict {
     Refused(Error),
 }
 
+/// Whether a placement that was found good goes on record.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Recording {
+    Write,
+    Leave,
+}
+
 /// One connection of a check, its own so that long scans delay nobody.
 struct Session<'a> {
     target: &'a Target,
@@ -71,6 +78,18 @@ impl Control {
     /// # Errors
     /// A shard fails in the middle of the check (08006 and others), or a record cannot be read. Nothing is decided then.
     pub async fn check_placement(&self, database: &Database) -> Result<PlacementVerdict> {
+        self.check(database, Recording::Write).await
+    }
+
+    /// The same verdict, and nothing is written: what `shardway check` asks.
+    ///
+    /// # Errors
+    /// As [`Control::check_placement`].
+    pub async fn judge_placement(&self, database: &Database) -> Result<PlacementVerdict> {
+        self.check(database, Recording::Leave).await
+    }
+
+    async fn check(&self, database: &Database, recording: Recording) -> Result<PlacementVerdict> {
         let sessions = self.sessions().await;
         let wanted = Wanted::of(database);
         for _ in 0..ATTEMPTS {
@@ -92,7 +111,7 @@ impl Control {
                 return Ok(PlacementVerdict::Accepted { unchecked, warnings });
             }
             let has_record = facts.iter().flatten().any(|fact| fact.record.is_some());
-            if database.shards.len() == 1 && !has_record {
+            if recording == Recording::Leave || (database.shards.len() == 1 && !has_record) {
                 return Ok(PlacementVerdict::Accepted { unchecked, warnings: Vec::new() });
             }
             match write(&sessions, database, &wanted, &facts).await {

@@ -116,6 +116,19 @@ impl Backends {
         }
     }
 
+    /// Another configuration of the same database. Connections that are held stay where they belong.
+    pub fn take_over(&mut self, database: Arc<Database>) {
+        self.pools = database.config.shards.iter().map(|_| None).collect();
+        self.database = database;
+    }
+
+    /// The same user as configured anew.
+    pub fn log_in_as(&mut self, user: User, logins: Arc<Logins>) {
+        self.pools.iter_mut().for_each(|pool| *pool = None);
+        self.user = user;
+        self.logins = logins;
+    }
+
     fn login(&self, shard: ShardId) -> Login {
         self.logins.server_login(&self.user.name, self.database.url_login(shard))
     }

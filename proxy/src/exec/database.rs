@@ -34,12 +34,15 @@ pub struct Snapshot {
     pub plans: PlanCache,
 }
 
+/// Shard, user and password.
+type PoolKey = (ShardId, String, Option<String>);
+
 pub struct Database {
     pub config: config::Database,
     pub pool: config::Pool,
     /// By shard, user and password: who gives another password must not get a connection that was opened with the right
     /// one.
-    pools: Mutex<HashMap<(ShardId, String, Option<String>), Arc<Pool>>>,
+    pools: Mutex<HashMap<PoolKey, Arc<Pool>>>,
     snapshot: ArcSwap<Snapshot>,
     control: Control,
     reading: tokio::sync::Mutex<Reading>,
@@ -167,16 +170,56 @@ impl Database {
         Ok(reading.placed && reading.schemas.iter().all(Option::is_some))
     }
 
+    /// Reads the catalogs of the shards that answer, and neither asks for nor makes a placement record: for commands
+    /// that look at a database and serve nobody.
+    ///
+    /// # Errors
+    /// What makes it impossible to build a catalog of them.
+    pub async fn look(&self) -> Result<()> {
+        let mut reading = self.reading.lock().await;
+        self.read_catalogs(&mut reading).await?;
+        self.publish(&reading.schemas, reading.builtins.clone().unwrap_or_default())
+            .map_err(|problems| Error::new(codes::INVALID_PARAMETER_VALUE, problems.join("; ")))
+    }
+
+    /// Why no shard of it may be used, if so.
+    pub fn shut(&self) -> Option<Error> {
+        match self.gate.lock().as_deref() {
+            Ok(Gate::Shut(reason)) => Some(reason.clone()),
+            Ok(Gate::Unchecked(_)) => None,
+            Err(_) => Some(Error::internal("the gate is poisoned")),
+        }
+    }
+
     /// `publish`: even if nothing has changed that we read.
     async fn read(&self, reading: &mut Reading, mut publish: bool) -> Result<()> {
         let started = Instant::now();
         publish |= reading.at.is_none() || !reading.placed || reading.builtins.is_none();
+        publish |= self.read_catalogs(reading).await?;
+        if !reading.placed {
+            self.check_placement(reading).await?;
+        }
+        if publish && let Err(problems) = self.publish(&reading.schemas, reading.builtins.clone().unwrap_or_default()) {
+            for problem in problems {
+                tracing::warn!(database = %self.config.name, problem, "catalog");
+            }
+        }
+        reading.at = Some(started);
+        reading.ended = Some(Instant::now());
+        let ready = reading.placed && reading.schemas.iter().all(Option::is_some);
+        self.ready.store(ready, Ordering::Release);
+        Ok(())
+    }
+
+    /// What the shards that answer have; true when it differs from what they said before.
+    async fn read_catalogs(&self, reading: &mut Reading) -> Result<bool> {
+        let mut differs = false;
         let answers = self.control.read_all(QUERY).await;
         let slots = reading.schemas.iter_mut().zip(&mut reading.texts);
         for (((schema, text), answer), shard) in slots.zip(answers).zip(&self.config.shards) {
             match answer.and_then(|text| Ok((parse(&text)?, text))) {
                 Ok((new, said)) => {
-                    publish |= text.as_ref() != Some(&said);
+                    differs |= text.as_ref() != Some(&said);
                     *schema = Some(new);
                     *text = Some(said);
                 }
@@ -196,17 +239,7 @@ impl Database {
                 }
             }
         }
-        if !reading.placed {
-            self.check_placement(reading).await?;
-        }
-        if publish {
-            self.publish(&reading.schemas, reading.builtins.clone().unwrap_or_default());
-        }
-        reading.at = Some(started);
-        reading.ended = Some(Instant::now());
-        let ready = reading.placed && reading.schemas.iter().all(Option::is_some);
-        self.ready.store(ready, Ordering::Release);
-        Ok(())
+        Ok(differs)
     }
 
     /// Compares the configuration with the placement record on the shards.
@@ -281,21 +314,14 @@ impl Database {
         &self,
         schemas: &[Option<ShardSchema>],
         builtins: Arc<HashMap<String, crate::catalog::BuiltinFunction>>,
-    ) {
+    ) -> std::result::Result<(), Vec<String>> {
         let version = VERSIONS.fetch_add(1, Ordering::Relaxed);
-        match Catalog::build(&self.config, schemas, builtins, version) {
-            Ok(catalog) => {
-                for problem in &catalog.problems {
-                    tracing::debug!(database = %self.config.name, problem, "catalog");
-                }
-                self.snapshot.store(Arc::new(Snapshot { catalog: Arc::new(catalog), plans: PlanCache::default() }));
-            }
-            Err(problems) => {
-                for problem in problems {
-                    tracing::warn!(database = %self.config.name, problem, "catalog");
-                }
-            }
+        let catalog = Catalog::build(&self.config, schemas, builtins, version)?;
+        for problem in &catalog.problems {
+            tracing::debug!(database = %self.config.name, problem, "catalog");
         }
+        self.snapshot.store(Arc::new(Snapshot { catalog: Arc::new(catalog), plans: PlanCache::default() }));
+        Ok(())
     }
 
     /// Every shard's catalog has been read, and the placement record agrees.

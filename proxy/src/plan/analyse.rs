@@ -14,7 +14,6 @@ pub use column_names::output_name;
 pub use expressions::is_byte_collation_expr;
 pub use facts::Facts;
 pub use facts::Write;
-pub use from::ambiguous;
 pub use scope::Item;
 pub use scope::Scope;
 

@@ -403,7 +403,7 @@ impl Session {
         self.pipeline.executing = true;
         let outcome = self.run_local(planned).await;
         self.pipeline.executing = false;
-        measure::count_statement(&planned.plan, outcome.is_ok(), started.elapsed());
+        measure::count_statement(&planned.command, measure::ran(&planned.plan), outcome.is_ok(), started.elapsed());
         outcome
     }
 
@@ -439,7 +439,7 @@ impl Session {
         if !portal.done {
             let started = Instant::now();
             let ran = self.run_portal(&portal, preface).await;
-            measure::count_statement(&portal.planned.plan, ran.is_ok(), started.elapsed());
+            measure::count_statement(&portal.planned.command, measure::Ran::Scatter, ran.is_ok(), started.elapsed());
             rows = ran?;
         } else {
             self.client.write.extend_from_slice(&preface);

@@ -94,10 +94,14 @@ async fn log_in(shared: &Arc<Shared>, state: &Arc<State>, socket: TcpStream) -> 
         _ => return None,
     };
     match open(shared, state, &mut connection, &startup).await {
-        Ok(parts) => Some(parts.into_session(Arc::clone(shared), connection)),
+        Ok(parts) => {
+            super::measure::count_login("ok");
+            Some(parts.into_session(Arc::clone(shared), connection))
+        }
         Err(Failure::Error(error) | Failure::Fatal(error)) => {
             tracing::info!(%error, user = startup.parameter("user").unwrap_or(""), "login refused");
             super::measure::count_error(&error);
+            super::measure::count_login("refused");
             // As PostgreSQL: whatever goes wrong before login ends the connection.
             let error = Error { severity: crate::error::Severity::Fatal, raw: None, ..error };
             backend::put_error(&mut connection.write, &error);
@@ -183,6 +187,7 @@ async fn answer_tls(mut connection: Connection, state: &State) -> Outcome<Connec
 
 /// What a login has brought.
 struct Parts {
+    state: Arc<State>,
     user: User,
     database: Arc<Database>,
     logins: Arc<crate::auth::logins::Logins>,
@@ -199,6 +204,7 @@ impl Parts {
         Session {
             backends: Backends::new(self.database, self.user, self.logins, self.cancel, self.keep_all),
             shared,
+            state: self.state,
             client,
             variables: self.variables,
             scan: Normalized::default(),
@@ -211,6 +217,7 @@ impl Parts {
             cursors: HashMap::new(),
             temporary: Vec::new(),
             forced: None,
+            ran: super::measure::Ran::Session,
             reported: Reported::new(self.reported),
             context_key: Vec::new(),
             context_of: None,
@@ -222,7 +229,7 @@ impl Parts {
     }
 }
 
-async fn open(shared: &Arc<Shared>, state: &State, connection: &mut Connection, startup: &Startup) -> Outcome<Parts> {
+async fn open(shared: &Arc<Shared>, state: &Arc<State>, connection: &mut Connection, startup: &Startup) -> Outcome<Parts> {
     connection.max_message = limits::AUTH_MESSAGE_BYTES;
     if *shared.draining.borrow() {
         return Err(Error::fatal(codes::CANNOT_CONNECT_NOW, "the proxy is shutting down").into());
@@ -266,6 +273,7 @@ async fn open(shared: &Arc<Shared>, state: &State, connection: &mut Connection, 
     backend::put_ready(&mut connection.write, Status::Idle);
     let keep_all = state.config.pool.mode == PoolMode::Session;
     Ok(Parts {
+        state: Arc::clone(state),
         user: user.clone(),
         database: Arc::clone(database),
         logins: Arc::clone(&state.logins),

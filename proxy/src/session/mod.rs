@@ -18,6 +18,7 @@ pub mod pipeline;
 pub mod portal;
 pub mod prepared;
 pub mod registry;
+pub mod reload;
 pub mod reported;
 pub mod rows;
 pub mod settings;
@@ -39,6 +40,7 @@ use crate::session::portal::Portal;
 use crate::session::prepared::Prepared;
 use crate::session::registry::Seat;
 use crate::session::registry::Shared;
+use crate::session::registry::State;
 use crate::session::reported::Reported;
 use crate::sql::normalize::Normalized;
 use crate::variables::Variables;
@@ -88,6 +90,8 @@ pub type Outcome<T = ()> = std::result::Result<T, Failure>;
 /// One client, logged in.
 pub struct Session {
     pub shared: Arc<Shared>,
+    /// The configuration that it works under.
+    state: Arc<State>,
     pub client: Connection,
     pub backends: Backends,
     pub variables: Variables,
@@ -107,6 +111,8 @@ pub struct Session {
     temporary: Vec<String>,
     /// `SET shardway.shard`
     forced: Option<ShardId>,
+    /// How the statement at work is run.
+    ran: measure::Ran,
     /// Reported parameters as they are now.
     reported: Reported,
     /// The part of a plan's key that follows from the session, and what it was made of.
@@ -181,6 +187,7 @@ impl Session {
             if !self.client.write.is_empty() && (due || self.client.write.len() >= limits::WRITE_BURST_BYTES) {
                 self.client.flush().await.map_err(|_| Failure::Gone)?;
                 self.client.shrink();
+                measure::count_bytes(&mut self.client);
             }
             let idle = !self.backends.transaction.is_block() && !self.pipeline.is_open();
             if idle && *self.draining.borrow() {
@@ -197,6 +204,7 @@ impl Session {
                     false => futures::future::select_all(pinned).await.0,
                 }
             };
+            let _resting = idle.then(|| self.shared.registry.rest());
             tokio::select! {
                 biased;
                 got = self.client.fill() => match got {
@@ -239,6 +247,9 @@ impl Session {
     async fn message(&mut self, tag: Tag, body: BytesMut) -> Outcome {
         if self.pipeline.skipping && tag != frontend::SYNC {
             return Ok(());
+        }
+        if self.backends.transaction.state == TransactionState::Idle && !self.pipeline.is_open() {
+            self.follow_reload()?;
         }
         match tag {
             frontend::QUERY => self.query(&body).await,

@@ -19,6 +19,7 @@ use crate::pool::ServerConnection;
 use crate::session::Failure;
 use crate::session::Outcome;
 use crate::session::Session;
+use crate::session::measure;
 use crate::session::portal::Portal;
 use crate::session::prepared::Prepared;
 use crate::sql::command::Command;
@@ -29,6 +30,7 @@ use bytes::Bytes;
 use bytes::BytesMut;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A reply that the client is owed, in its order; those called own are not the client's.
 #[derive(Debug)]
@@ -399,7 +401,12 @@ impl Session {
             _ => return Ok(Drained::Open),
         };
         let mut executed = Vec::new();
+        let started = Instant::now();
         let outcome = self.relay_pipeline(shard, sync, &mut executed).await;
+        for (index, planned) in executed.iter().enumerate() {
+            let ok = outcome.is_ok() || index + 1 < executed.len();
+            measure::count_statement(&planned.command, measure::ran(&planned.plan), ok, started.elapsed());
+        }
         let skipped = std::mem::take(&mut self.pipeline.owed);
         self.undo(skipped.into_iter());
         self.note_changes(shard);

@@ -75,6 +75,16 @@ impl Drop for Seat {
 pub struct Registry {
     sessions: Mutex<HashMap<i32, Entry>>,
     clients: AtomicUsize,
+    idle: Arc<AtomicUsize>,
+}
+
+/// A session that waits for its client outside a transaction.
+pub struct Rest(Arc<AtomicUsize>);
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 struct Entry {
@@ -122,6 +132,16 @@ impl Registry {
 
     pub fn dismiss(&self) {
         self.clients.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Counts a session as idle until the guard goes.
+    pub fn rest(&self) -> Rest {
+        self.idle.fetch_add(1, Ordering::Relaxed);
+        Rest(Arc::clone(&self.idle))
+    }
+
+    pub fn idle(&self) -> usize {
+        self.idle.load(Ordering::Relaxed)
     }
 
     pub fn clients(&self) -> usize {

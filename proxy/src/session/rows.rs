@@ -317,6 +317,7 @@ impl Session {
         description: &Description,
         preface: BytesMut,
     ) -> Outcome<u64> {
+        self.ran = measure::Ran::Scatter;
         self.refuse_serializable(execution.shards)?;
         if self.is_foreign() {
             // The merge compares bytes.

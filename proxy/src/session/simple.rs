@@ -13,6 +13,7 @@ use crate::session::Outcome;
 use crate::session::Session;
 use crate::session::encoding::foreign_encoding;
 use crate::session::measure;
+use crate::session::measure::Ran;
 use crate::sql::Statement;
 use crate::sql::command::Command;
 use crate::sql::lexer;
@@ -204,8 +205,12 @@ impl Session {
     async fn one(&mut self, text: &str) -> Outcome {
         let started = Instant::now();
         let planned = self.plan_scanned(text)?;
+        self.ran = measure::ran(&planned.plan);
         let outcome = self.execute_simple(&planned, text).await;
-        measure::count_statement(&planned.plan, outcome.is_ok(), started.elapsed());
+        if matches!(&outcome, Err(Failure::Error(e)) if e.code == codes::NOT_SUPPORTED && e.raw.is_none()) {
+            self.ran = Ran::Refused;
+        }
+        measure::count_statement(&planned.command, self.ran, outcome.is_ok(), started.elapsed());
         self.log_slow(&planned, started);
         outcome
     }
