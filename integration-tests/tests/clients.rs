@@ -39,7 +39,10 @@ fn same(deployment: &Deployment, commands: &[&str]) {
 
 #[test]
 fn psql_describes_tables() {
-    same(&CATALOG, &["\\d orders", "\\d+ order_items", "\\d tenants", "\\d notes", "\\d orders_placed", "\\d countries"]);
+    same(
+        &CATALOG,
+        &["\\d orders", "\\d+ order_items", "\\d tenants", "\\d notes", "\\d orders_placed", "\\d countries"],
+    );
 }
 
 #[test]

@@ -32,7 +32,11 @@ use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
 
 #[derive(Parser)]
-#[command(name = "shardway", version, about = "A PostgreSQL wire-protocol sharding proxy: many PostgreSQL servers answer as one database")]
+#[command(
+    name = "shardway",
+    version,
+    about = "A PostgreSQL wire-protocol sharding proxy: many PostgreSQL servers answer as one database"
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -164,8 +168,9 @@ async fn build(config: Config, old: Option<&State>) -> Result<State, String> {
     };
     let mut databases = HashMap::new();
     for database in &config.databases {
-        let kept = old
-            .and_then(|o| o.databases.get(&database.name).filter(|d| d.config == *database && o.config.pool == config.pool));
+        let kept = old.and_then(|o| {
+            o.databases.get(&database.name).filter(|d| d.config == *database && o.config.pool == config.pool)
+        });
         let built = match kept {
             Some(kept) => Arc::clone(kept),
             None => {

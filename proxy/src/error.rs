@@ -98,7 +98,15 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     pub fn new(code: SqlState, message: impl Into<Cow<'static, str>>) -> Self {
-        Error { severity: Severity::Error, code, message: message.into(), detail: None, hint: None, position: None, raw: None }
+        Error {
+            severity: Severity::Error,
+            code,
+            message: message.into(),
+            detail: None,
+            hint: None,
+            position: None,
+            raw: None,
+        }
     }
 
     /// An error after which the session ends.

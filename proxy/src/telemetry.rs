@@ -25,7 +25,10 @@ pub const GAUGES: &[(&str, &str)] = &[
 
 /// Counters: name and help.
 pub const COUNTERS: &[(&str, &str)] = &[
-    (STATEMENTS_TOTAL, "Statements by kind, by how they were run (session, any, route, scatter, everywhere, refused) and outcome."),
+    (
+        STATEMENTS_TOTAL,
+        "Statements by kind, by how they were run (session, any, route, scatter, everywhere, refused) and outcome.",
+    ),
     (ERRORS_TOTAL, "Errors told to clients, by class of SQLSTATE."),
     (PINS_TOTAL, "Sessions tied to a server connection, by reason."),
     (CLIENT_RECEIVED_BYTES_TOTAL, "Bytes received from clients."),
@@ -35,7 +38,10 @@ pub const COUNTERS: &[(&str, &str)] = &[
 
 /// Histograms, in seconds: name and help.
 pub const HISTOGRAMS: &[(&str, &str)] = &[
-    (POOL_WAIT_SECONDS, "Time that clients waited for a server connection, by shard; without waiting nothing is counted."),
+    (
+        POOL_WAIT_SECONDS,
+        "Time that clients waited for a server connection, by shard; without waiting nothing is counted.",
+    ),
     (STATEMENT_SECONDS, "Time from a statement's arrival to its answer, by how it was run."),
 ];
 

@@ -234,7 +234,6 @@ fn database() -> config::Database {
     let date = |days: i32| Some(vec![Datum::Date(days)]);
     let hash = || MapFunction::Hash((0..4096).map(|bucket| bucket * SHARDS.len() / 4096).collect());
     let map = |name: &str, key: &[KeyType], function: MapFunction| MapConfig {
-        placed_by_default: true,
         name: name.to_owned(),
         key: key.to_vec(),
         function,

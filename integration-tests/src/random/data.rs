@@ -73,16 +73,32 @@ pub fn rows() -> Vec<String> {
     for id in 1..=36 {
         let k = if id % 12 == 0 { "NULL".into() } else { key(r, 9) };
         let values = [
-            k, id.to_string(), int(r), quoted(r, &NUMERICS), quoted(r, &FLOATS), quoted(r, &TEXTS), quoted(r, &TEXTS),
-            quoted(r, &CHARS), day(r), quoted(r, &STAMPS), quoted(r, &INTERVALS), r.text(&["true", "false", "NULL"]).into(),
-            quoted(r, &JSONS), quoted(r, &BYTES),
+            k,
+            id.to_string(),
+            int(r),
+            quoted(r, &NUMERICS),
+            quoted(r, &FLOATS),
+            quoted(r, &TEXTS),
+            quoted(r, &TEXTS),
+            quoted(r, &CHARS),
+            day(r),
+            quoted(r, &STAMPS),
+            quoted(r, &INTERVALS),
+            r.text(&["true", "false", "NULL"]).into(),
+            quoted(r, &JSONS),
+            quoted(r, &BYTES),
         ];
         out.push(format!("INSERT INTO a VALUES ({})", values.join(", ")));
     }
     for id in 1..=30 {
         let values = [
-            key(r, 7), id.to_string(), int(r), numeric(r), quoted(r, &["0", "-0", "1.5", "2", "NaN"]),
-            quoted(r, &TEXTS), day(r),
+            key(r, 7),
+            id.to_string(),
+            int(r),
+            numeric(r),
+            quoted(r, &["0", "-0", "1.5", "2", "NaN"]),
+            quoted(r, &TEXTS),
+            day(r),
         ];
         out.push(format!("INSERT INTO b VALUES ({})", values.join(", ")));
     }

@@ -25,7 +25,8 @@ impl Generator {
     }
 
     pub fn column_where(&mut self, scope: &Scope, is: impl Fn(&Column) -> bool) -> Option<(String, Column)> {
-        let level = if scope.levels.len() > 1 && self.rng.chance(20) { 1 + self.rng.below(scope.levels.len() - 1) } else { 0 };
+        let level =
+            if scope.levels.len() > 1 && self.rng.chance(20) { 1 + self.rng.below(scope.levels.len() - 1) } else { 0 };
         let items = scope.levels.get(level)?;
         let mut found = Vec::new();
         for item in items {
@@ -102,9 +103,23 @@ impl Generator {
                 4..=6 => format!("({} OR {})", self.condition(scope, d), self.condition(scope, d)),
                 7 => format!("NOT ({})", self.condition(scope, d)),
                 8 => format!("NOT {}", self.operand_condition(scope, 0)),
-                9 => format!("({}) IS {}", self.condition(scope, d), self.rng.text(&["TRUE", "NOT TRUE", "FALSE", "NOT FALSE", "UNKNOWN", "NOT UNKNOWN", "NULL"])),
-                10 => format!("CASE WHEN {} THEN {} ELSE {} END", self.condition(scope, d), self.condition(scope, d), self.condition(scope, d)),
-                _ => format!("({}) {} {}", self.condition(scope, d), self.rng.text(&["=", "<>", "IS DISTINCT FROM"]), self.rng.text(&["true", "false"])),
+                9 => format!(
+                    "({}) IS {}",
+                    self.condition(scope, d),
+                    self.rng.text(&["TRUE", "NOT TRUE", "FALSE", "NOT FALSE", "UNKNOWN", "NOT UNKNOWN", "NULL"])
+                ),
+                10 => format!(
+                    "CASE WHEN {} THEN {} ELSE {} END",
+                    self.condition(scope, d),
+                    self.condition(scope, d),
+                    self.condition(scope, d)
+                ),
+                _ => format!(
+                    "({}) {} {}",
+                    self.condition(scope, d),
+                    self.rng.text(&["=", "<>", "IS DISTINCT FROM"]),
+                    self.rng.text(&["true", "false"])
+                ),
             };
         }
         match self.rng.below(10) {
@@ -218,7 +233,9 @@ impl Generator {
                 1 => format!("NOT {c}"),
                 _ => format!("{c} IS NOT TRUE"),
             },
-            Type::Text | Type::Char if self.rng.chance(25) => format!("{c} {} 'a%'", self.rng.text(&["LIKE", "ILIKE", "NOT LIKE"])),
+            Type::Text | Type::Char if self.rng.chance(25) => {
+                format!("{c} {} 'a%'", self.rng.text(&["LIKE", "ILIKE", "NOT LIKE"]))
+            }
             Type::Json => format!("{c} @> '{{\"a\": 1}}'"),
             Type::Ints => format!("2 = ANY ({c})"),
             kind => match self.rng.below(6) {

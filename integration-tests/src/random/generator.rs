@@ -73,7 +73,16 @@ impl Generator {
         let parameter_chance = if rng.chance(30) { 50 } else { 0 };
         let declared = rng.chance(50);
         let fixes_keys = rng.chance(35);
-        Generator { rng, parameters: Vec::new(), parameter_chance, declared, ctes: Vec::new(), aliases: 0, fixes_keys, constants: Vec::new() }
+        Generator {
+            rng,
+            parameters: Vec::new(),
+            parameter_chance,
+            declared,
+            ctes: Vec::new(),
+            aliases: 0,
+            fixes_keys,
+            constants: Vec::new(),
+        }
     }
 
     pub fn alias(&mut self) -> String {
@@ -87,7 +96,8 @@ impl Generator {
 
     /// The statement's one value of a family.
     pub fn constant(&mut self, family: Family, kind: Type) -> String {
-        if let Some((_, _, text)) = self.constants.iter().find(|(f, k, _)| *f == family && *k == kind).filter(|_| true) {
+        if let Some((_, _, text)) = self.constants.iter().find(|(f, k, _)| *f == family && *k == kind).filter(|_| true)
+        {
             return text.clone();
         }
         let kind_value = match self.constants.iter().find(|(f, ..)| *f == family) {

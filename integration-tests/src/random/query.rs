@@ -88,7 +88,8 @@ impl Generator {
     }
 
     fn set_operation(&mut self, outer: &Scope, depth: usize) -> Query {
-        let kinds: Vec<Type> = (0..1 + self.rng.below(2)).map(|_| *self.rng.pick(&[Type::Big, Type::Int, Type::Text])).collect();
+        let kinds: Vec<Type> =
+            (0..1 + self.rng.below(2)).map(|_| *self.rng.pick(&[Type::Big, Type::Int, Type::Text])).collect();
         let mut query = self.select(outer, depth, Some(&kinds));
         for _ in 0..1 + self.rng.below(2) {
             let word = self.rng.text(&["UNION", "UNION ALL", "UNION ALL", "INTERSECT", "EXCEPT", "EXCEPT ALL"]);
@@ -111,7 +112,9 @@ impl Generator {
             3 => " FETCH NEXT ROW ONLY".into(),
             4 => " LIMIT ALL".into(),
             5 => " LIMIT NULL".into(),
-            6 if self.parameter_chance > 0 => format!(" LIMIT {} OFFSET {}", self.literal(Type::Big, None), self.literal(Type::Big, None)),
+            6 if self.parameter_chance > 0 => {
+                format!(" LIMIT {} OFFSET {}", self.literal(Type::Big, None), self.literal(Type::Big, None))
+            }
             7 => format!(" OFFSET {} ROWS FETCH FIRST ({n}) ROWS ONLY", self.rng.below(3)),
             _ => format!(" LIMIT {n}"),
         }
@@ -122,7 +125,8 @@ impl Generator {
         let mut keys = Vec::new();
         let mut sorted = Vec::new();
         let mut known = true;
-        let mut places: Vec<usize> = (0..query.columns.len()).filter(|n| query.columns[*n].kind != Type::Json).collect();
+        let mut places: Vec<usize> =
+            (0..query.columns.len()).filter(|n| query.columns[*n].kind != Type::Json).collect();
         let total = self.rng.chance(65);
         let count = if total { places.len() } else { 1 + self.rng.below(2) };
         for _ in 0..count.min(places.len()) {
@@ -130,10 +134,14 @@ impl Generator {
             let column = &query.columns[n];
             let by = match self.rng.below(4) {
                 0 if query.columns.iter().filter(|c| c.name == column.name).count() == 1 => column.name.clone(),
-                0 => { known = false; column.name.clone() }
+                0 => {
+                    known = false;
+                    column.name.clone()
+                }
                 _ => (n + 1).to_string(),
             };
-            let direction = self.rng.text(&["", "", " ASC", " DESC", " DESC NULLS LAST", " NULLS FIRST", " ASC NULLS LAST"]);
+            let direction =
+                self.rng.text(&["", "", " ASC", " DESC", " DESC NULLS LAST", " NULLS FIRST", " ASC NULLS LAST"]);
             keys.push(format!("{by}{direction}"));
             if known {
                 sorted.push(n);
@@ -162,7 +170,9 @@ impl Generator {
         let distinct = match self.rng.below(14) {
             0 | 1 => "DISTINCT ".to_owned(),
             2 if !list.grouped => "ALL ".to_owned(),
-            3 if kinds.is_none() && self.rng.chance(40) => format!("DISTINCT ON ({}) ", list.texts.first().cloned().unwrap_or_default()),
+            3 if kinds.is_none() && self.rng.chance(40) => {
+                format!("DISTINCT ON ({}) ", list.texts.first().cloned().unwrap_or_default())
+            }
             _ => String::new(),
         };
         let from_sql = if from.sql.is_empty() { String::new() } else { format!(" FROM {}", from.sql) };
@@ -211,8 +221,22 @@ impl Generator {
 
     fn kind(&mut self) -> Type {
         *self.rng.pick(&[
-            Type::Big, Type::Big, Type::Int, Type::Int, Type::Text, Type::Text, Type::Num, Type::Float, Type::Date, Type::Bool,
-            Type::Char, Type::Interval, Type::Stamp, Type::Bytes, Type::Uuid, Type::StampTz,
+            Type::Big,
+            Type::Big,
+            Type::Int,
+            Type::Int,
+            Type::Text,
+            Type::Text,
+            Type::Num,
+            Type::Float,
+            Type::Date,
+            Type::Bool,
+            Type::Char,
+            Type::Interval,
+            Type::Stamp,
+            Type::Bytes,
+            Type::Uuid,
+            Type::StampTz,
         ])
     }
 
@@ -297,7 +321,20 @@ impl Generator {
             _ => String::new(),
         };
         let distinct = if self.rng.chance(15) { "DISTINCT " } else { "" };
-        let kind = kind.unwrap_or_else(|| *self.rng.pick(&[Type::Big, Type::Big, Type::Num, Type::Int, Type::Text, Type::Date, Type::Bool, Type::Float, Type::Interval, Type::Stamp]));
+        let kind = kind.unwrap_or_else(|| {
+            *self.rng.pick(&[
+                Type::Big,
+                Type::Big,
+                Type::Num,
+                Type::Int,
+                Type::Text,
+                Type::Date,
+                Type::Bool,
+                Type::Float,
+                Type::Interval,
+                Type::Stamp,
+            ])
+        });
         let (call, kind) = match kind {
             Type::Big => match self.rng.below(4) {
                 0 => ("count(*)".to_owned(), Type::Big),
@@ -311,24 +348,51 @@ impl Generator {
             Type::Num => match self.rng.below(5) {
                 0 => (format!("avg({distinct}{})", self.expression(scope, Type::Int, 1)), Type::Num),
                 1 => (format!("avg({distinct}{})", self.expression(scope, Type::Num, 1)), Type::Num),
-                2 => (format!("sum({})", self.column_of(scope, Type::Big).map_or("1::bigint".into(), |c| format!("{}::bigint", c.0))), Type::Num),
+                2 => (
+                    format!(
+                        "sum({})",
+                        self.column_of(scope, Type::Big).map_or("1::bigint".into(), |c| format!("{}::bigint", c.0))
+                    ),
+                    Type::Num,
+                ),
                 3 => (format!("stddev({})", self.expression(scope, Type::Int, 0)), Type::Num),
                 _ => (format!("sum({distinct}{})", self.expression(scope, Type::Num, 1)), Type::Num),
             },
-            Type::Bool => (format!("{}({})", self.rng.text(&["bool_and", "bool_or", "every"]), self.expression(scope, Type::Bool, 1)), Type::Bool),
-            Type::Float => (format!("{}({})", self.rng.text(&["sum", "avg", "min", "max"]), self.expression(scope, Type::Float, 0)), Type::Float),
+            Type::Bool => (
+                format!(
+                    "{}({})",
+                    self.rng.text(&["bool_and", "bool_or", "every"]),
+                    self.expression(scope, Type::Bool, 1)
+                ),
+                Type::Bool,
+            ),
+            Type::Float => (
+                format!("{}({})", self.rng.text(&["sum", "avg", "min", "max"]), self.expression(scope, Type::Float, 0)),
+                Type::Float,
+            ),
             Type::Int => match self.rng.below(4) {
                 0 => (format!("bit_or({})", self.expression(scope, Type::Int, 0)), Type::Int),
                 1 => (format!("count(*)::int + {}", self.typed(Type::Int, None)), Type::Int),
-                2 => (format!("array_length(array_agg({0} ORDER BY {0}), 1)", self.column_of(scope, Type::Int).map_or("1".into(), |c| c.0)), Type::Int),
-                _ => (format!("{}({})", self.rng.text(&["min", "max"]), self.expression(scope, Type::Int, 1)), Type::Int),
+                2 => (
+                    format!(
+                        "array_length(array_agg({0} ORDER BY {0}), 1)",
+                        self.column_of(scope, Type::Int).map_or("1".into(), |c| c.0)
+                    ),
+                    Type::Int,
+                ),
+                _ => {
+                    (format!("{}({})", self.rng.text(&["min", "max"]), self.expression(scope, Type::Int, 1)), Type::Int)
+                }
             },
             Type::Text => match self.rng.below(3) {
                 0 => {
                     let of = self.column_of(scope, Type::Text).map_or("'x'".into(), |c| c.0);
                     (format!("string_agg({of}, ',' ORDER BY {of} COLLATE \"C\")"), Type::Text)
                 }
-                _ => (format!("{}({})", self.rng.text(&["min", "max"]), self.expression(scope, Type::Text, 1)), Type::Text),
+                _ => (
+                    format!("{}({})", self.rng.text(&["min", "max"]), self.expression(scope, Type::Text, 1)),
+                    Type::Text,
+                ),
             },
             Type::Interval => (format!("sum({})", self.expression(scope, Type::Interval, 0)), Type::Interval),
             kind => (format!("{}({})", self.rng.text(&["min", "max"]), self.expression(scope, kind, 0)), kind),
@@ -349,7 +413,8 @@ impl Generator {
         {
             parts.push(format!("PARTITION BY {text}"));
         }
-        let orders: Vec<String> = (0..2).filter_map(|_| self.column_where(scope, |c| c.kind != Type::Json)).map(|c| c.0).collect();
+        let orders: Vec<String> =
+            (0..2).filter_map(|_| self.column_where(scope, |c| c.kind != Type::Json)).map(|c| c.0).collect();
         if !orders.is_empty() {
             parts.push(format!("ORDER BY {}", orders.join(", ")));
         }
@@ -360,7 +425,10 @@ impl Generator {
                 1 => format!("dense_rank() OVER ({over})"),
                 _ => format!("count(*) OVER ({over})"),
             },
-            kind => format!("min({}) OVER ({over})", self.column_of(scope, kind).map_or_else(|| format!("NULL::{}", type_name(kind)), |c| c.0)),
+            kind => format!(
+                "min({}) OVER ({over})",
+                self.column_of(scope, kind).map_or_else(|| format!("NULL::{}", type_name(kind)), |c| c.0)
+            ),
         }
     }
 
@@ -399,13 +467,21 @@ impl Generator {
         let shared: Vec<String> = item
             .columns
             .iter()
-            .filter(|c| from.items.iter().flat_map(|i| &i.columns).filter(|o| o.name == c.name && o.kind == c.kind).count() == 1)
+            .filter(|c| {
+                from.items.iter().flat_map(|i| &i.columns).filter(|o| o.name == c.name && o.kind == c.kind).count() == 1
+            })
             .filter(|c| from.items.iter().flat_map(|i| &i.columns).filter(|o| o.name == c.name).count() == 1)
             .map(|c| c.name.clone())
             .collect();
         let on = if !shared.is_empty() && self.rng.chance(20) {
-            let keys: Vec<String> = item.columns.iter().filter(|c| c.key.is_some() && shared.contains(&c.name)).map(|c| c.name.clone()).collect();
-            let names = if keys.is_empty() || self.rng.chance(20) { vec![self.rng.pick(&shared).clone()] } else { keys };
+            let keys: Vec<String> = item
+                .columns
+                .iter()
+                .filter(|c| c.key.is_some() && shared.contains(&c.name))
+                .map(|c| c.name.clone())
+                .collect();
+            let names =
+                if keys.is_empty() || self.rng.chance(20) { vec![self.rng.pick(&shared).clone()] } else { keys };
             format!("USING ({})", names.join(", "))
         } else {
             format!("ON {}", self.on(outer, &from.items, &item, kind))
@@ -428,7 +504,8 @@ impl Generator {
         }
         if equal.is_empty() || self.rng.chance(8) {
             let column = self.rng.pick(&item.columns).clone();
-            let same: Vec<&Column> = left.columns.iter().filter(|o| o.kind == column.kind && o.kind != Type::Json).collect();
+            let same: Vec<&Column> =
+                left.columns.iter().filter(|o| o.kind == column.kind && o.kind != Type::Json).collect();
             equal = match same.get(self.rng.below(same.len())) {
                 Some(other) => vec![format!("{}.{} = {}.{}", left.alias, other.name, item.alias, column.name)],
                 None => vec![self.rng.text(&["true", "1 = 1"]).into()],
@@ -476,9 +553,11 @@ impl Generator {
         let mut found = self.table(alias.clone());
         for _ in 0..8 {
             let is_related = before.is_empty()
-                || found.1.columns.iter().any(|c| {
-                    c.key.is_some() && before.iter().flat_map(|i| &i.columns).any(|o| o.key == c.key)
-                });
+                || found
+                    .1
+                    .columns
+                    .iter()
+                    .any(|c| c.key.is_some() && before.iter().flat_map(|i| &i.columns).any(|o| o.key == c.key));
             if is_related || self.rng.chance(12) {
                 break;
             }
@@ -501,9 +580,19 @@ impl Generator {
     fn table(&mut self, alias: String) -> (String, Item) {
         let total: usize = TABLES.iter().map(|t| t.weight).sum();
         let mut at = self.rng.below(total);
-        let table = TABLES.iter().find(|t| { let hit = at < t.weight; at = at.saturating_sub(t.weight); hit }).unwrap_or(&TABLES[0]);
-        let mut columns: Vec<Column> =
-            table.columns.iter().map(|(name, kind, key)| Column { name: (*name).into(), kind: *kind, key: *key }).collect();
+        let table = TABLES
+            .iter()
+            .find(|t| {
+                let hit = at < t.weight;
+                at = at.saturating_sub(t.weight);
+                hit
+            })
+            .unwrap_or(&TABLES[0]);
+        let mut columns: Vec<Column> = table
+            .columns
+            .iter()
+            .map(|(name, kind, key)| Column { name: (*name).into(), kind: *kind, key: *key })
+            .collect();
         let name = match self.rng.below(12) {
             0 => format!("public.{}", table.name),
             1 => format!("\"{}\"", table.name),
@@ -583,7 +672,12 @@ impl Generator {
         let Some((left, column)) = outer.filter(|_| self.rng.chance(65)) else {
             return format!("{not}EXISTS (SELECT {} FROM {from} WHERE {link})", self.rng.text(&["1", "*", "count(*)"]));
         };
-        let (right, key) = match inner.own().iter().flat_map(|i| i.columns.iter().map(move |c| (i, c))).find(|(_, c)| c.key.is_some() && c.key == column.key) {
+        let (right, key) = match inner
+            .own()
+            .iter()
+            .flat_map(|i| i.columns.iter().map(move |c| (i, c)))
+            .find(|(_, c)| c.key.is_some() && c.key == column.key)
+        {
             Some((item, c)) => (format!("{}.{}", item.alias, c.name), true),
             None => (self.column_of(&inner, column.kind).map_or_else(|| self.typed(column.kind, None), |c| c.0), false),
         };

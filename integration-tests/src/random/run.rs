@@ -167,7 +167,7 @@ impl<'d> Runner<'d> {
         {
             return Verdict::Refused(reason(fields.message()));
         }
-        if let (Some(End::Error(fields)), false) = (actual.get(1).map(|o| &o.end), expected.get(1).is_none()) 
+        if let (Some(End::Error(fields)), false) = (actual.get(1).map(|o| &o.end), expected.get(1).is_none())
             && fields.sqlstate() == "0A000"
         {
             return Verdict::Refused(format!("(check) {}", reason(fields.message())));
@@ -187,7 +187,9 @@ impl<'d> Runner<'d> {
             {
                 return Verdict::Different(text);
             }
-            if !statement.writes && let Some(text) = order_difference(one, two, ours, &statement.sorted) {
+            if !statement.writes
+                && let Some(text) = order_difference(one, two, ours, &statement.sorted)
+            {
                 return Verdict::Different(text);
             }
             if one.sqlstate().is_some() {

@@ -35,8 +35,11 @@ impl Generator {
     fn write(&mut self) -> Statement {
         let targets: Vec<&Table> = TABLES.iter().filter(|t| !t.name.starts_with('v') && t.name != "empty").collect();
         let table = *self.rng.pick(&targets);
-        let columns: Vec<Column> =
-            table.columns.iter().map(|(name, kind, key)| Column { name: (*name).into(), kind: *kind, key: *key }).collect();
+        let columns: Vec<Column> = table
+            .columns
+            .iter()
+            .map(|(name, kind, key)| Column { name: (*name).into(), kind: *kind, key: *key })
+            .collect();
         let sql = match self.rng.below(4) {
             0 | 1 => self.insert(table, &columns),
             2 => self.update(table, &columns),
@@ -56,9 +59,15 @@ impl Generator {
         let shared: Vec<String> = chosen.iter().map(|c| self.literal(c.kind, c.key)).collect();
         let source = if self.rng.chance(12) {
             let scope = Scope::default().enter(vec![Item { alias: "z".into(), columns: columns.to_vec() }]);
-            let keys: Vec<String> = chosen.iter().zip(&shared).filter(|(c, _)| c.key.is_some()).map(|(c, v)| format!("z.{} = {v}", c.name)).collect();
+            let keys: Vec<String> = chosen
+                .iter()
+                .zip(&shared)
+                .filter(|(c, _)| c.key.is_some())
+                .map(|(c, v)| format!("z.{} = {v}", c.name))
+                .collect();
             let filter = if keys.is_empty() { self.condition(&scope, 1) } else { keys.join(" AND ") };
-            let list: Vec<String> = names.iter().map(|n| if *n == "id" { "z.id + 100".into() } else { format!("z.{n}") }).collect();
+            let list: Vec<String> =
+                names.iter().map(|n| if *n == "id" { "z.id + 100".into() } else { format!("z.{n}") }).collect();
             format!("SELECT {} FROM {} z WHERE {filter}", list.join(", "), table.name)
         } else {
             let rows: Vec<String> = (0..1 + self.rng.below(3))
@@ -174,7 +183,17 @@ impl Generator {
                     // dollar quotes and parameters: the rest stays as it is
                     return sql.to_owned();
                 }
-                None if c == ' ' => out.push_str(self.rng.text(&[" ", " ", " ", "\n", "\t", "  ", " /* it's; */ ", " -- no; 'x\n", "/**/ "])),
+                None if c == ' ' => out.push_str(self.rng.text(&[
+                    " ",
+                    " ",
+                    " ",
+                    "\n",
+                    "\t",
+                    "  ",
+                    " /* it's; */ ",
+                    " -- no; 'x\n",
+                    "/**/ ",
+                ])),
                 None if c.is_ascii_lowercase() && self.rng.chance(10) => out.push(c.to_ascii_uppercase()),
                 None => out.push(c),
             }

@@ -340,7 +340,7 @@ fn table_rule_and_function_mistakes() {
             ],
         ),
         (
-            table("name = \"t\"\nshard_map = \"n\"\nkey = [\"a\", \"A\"]\n"),
+            table("name = \"t\"\nshard_map = \"n\"\nkey = [\"a\", \"a\"]\n"),
             &[
                 "f:19: database.d.table[0].shard_map: unknown shard map \"n\"; did you mean \"m\"? (choices: m)",
                 "f:20: database.d.table[0].key[1]: column a is in the key twice",
@@ -453,7 +453,7 @@ stateless = true
     let MapFunction::List { values, default } = &database.maps[2].function else { panic!("{:?}", database.maps[2]) };
     assert_eq!((values.len(), *default), (2, Some(0)));
     assert_eq!((database.tables[0].schema.as_str(), database.tables[0].name.as_str()), ("sales", "Orders"));
-    assert_eq!(database.tables[0].place, TablePlace::Sharded { map: 0, key: vec!["tenant".to_owned()] });
+    assert_eq!(database.tables[0].place, TablePlace::Sharded { map: 0, key: vec!["Tenant".to_owned()] });
     assert_eq!(database.functions[0].runs_on, RunsOn::Key { argument: 1, map: 0 });
     assert!(!format!("{config:?}").contains("from env"));
 }

@@ -3,16 +3,17 @@
 //!
 //! What is here describes; it decides nothing but where a construct can never be on more than one shard.
 
+mod column_names;
 mod expressions;
 mod facts;
 mod from;
 mod modify;
 mod scope;
 
+pub use column_names::output_name;
 pub use expressions::is_byte_collation_expr;
 pub use facts::Facts;
 pub use facts::Write;
-pub use from::ambiguous;
 pub use scope::Item;
 pub use scope::Scope;
 
@@ -280,7 +281,28 @@ impl<'a> Analysis<'a> {
             self.facts.locks = true;
         }
         let tail = Tail { query: Some(query), limited, locks: !query.locks.is_empty() };
-        self.body(&query.body, &scope, env, &tail)
+        let result = self.body(&query.body, &scope, env, &tail);
+        if let Some(with) = &query.with {
+            self.unread_ctes(with.cte_tables.len(), &scope, env);
+        }
+        result
+    }
+
+    /// Common table expressions that nothing reads: PostgreSQL does not run them, but it looks their names up.
+    fn unread_ctes<'q>(&mut self, count: usize, scope: &Rc<Scope<'q>>, env: usize) {
+        let mut next = scope.ctes.clone();
+        // the last one first: those before it may be read by it alone
+        for _ in 0..count {
+            let Some(link) = next else { return };
+            if let CteBody::Query(query) = &link.body
+                && link.uses.get() == 0
+            {
+                let inner = self.new_env(env);
+                self.push(inner, Pred::False);
+                self.query(query, &link.scope, inner);
+            }
+            next = link.next.clone();
+        }
     }
 
     fn body<'q>(&mut self, body: &'q SetExpr, scope: &Rc<Scope<'q>>, env: usize, tail: &Tail<'q>) -> QueryResult<'q> {
@@ -398,6 +420,10 @@ impl<'a> Analysis<'a> {
         }
         if let Some(having) = &select.having {
             self.walk(having, &scope, items_env, &mut uses);
+        }
+        let named: Vec<_> = select.named_window.iter().map(|window| &window.1).collect();
+        for window in named {
+            self.walk(window, &scope, items_env, &mut uses);
         }
         self.walk_tail(tail.query, &scope, items_env, outer_env, &mut uses);
         if select.into.is_some() {
@@ -534,7 +560,10 @@ impl<'a> Analysis<'a> {
             if std::ptr::eq(meant, expr) {
                 self.walk(expr, scope, env, uses);
             }
-            atoms.push(self.bare_atom(meant, scope));
+            // a name that is no column here is an output column's, whatever the queries around have
+            let is_output = matches!(meant, Expr::Identifier(ident)
+                if std::ptr::eq(meant, expr) && !scope.has_column(&names::fold(ident)));
+            atoms.push(self.bare_atom(meant, scope).filter(|_| !is_output));
         }
         (Some(atoms), sets)
     }
@@ -564,8 +593,13 @@ impl<'a> Analysis<'a> {
         env: usize,
     ) -> Option<Rc<CteLink<'q>>> {
         let mut links = parent.ctes.clone();
-        for cte in &with.cte_tables {
+        for (n, cte) in with.cte_tables.iter().enumerate() {
             let name = names::fold(&cte.alias.name);
+            // a recursive WITH may name what is defined later
+            let mut later = with.cte_tables.iter().skip(n + 1).map(|c| names::fold(&c.alias.name));
+            if with.recursive && later.any(|later| mentions(&cte.query, &later)) {
+                self.facts.foreign = true;
+            }
             let columns: Vec<String> = cte.alias.columns.iter().map(|c| names::fold(&c.name)).collect();
             let scope = Rc::new(Scope { ctes: links.clone(), ..parent.enter() });
             let recursive = with.recursive && mentions(&cte.query, &name);
@@ -678,20 +712,6 @@ pub fn is_wildcard(item: &SelectItem) -> bool {
 pub fn item_expr(item: &SelectItem) -> Option<&Expr> {
     match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
-        _ => None,
-    }
-}
-
-/// The name that PostgreSQL gives to an output column without an alias (FigureColname), where that is plain.
-pub fn output_name(expr: &Expr) -> Option<String> {
-    match expr {
-        Expr::Identifier(ident) => Some(names::fold(ident)),
-        Expr::CompoundIdentifier(idents) => idents.last().map(names::fold),
-        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } | Expr::Cast { expr: inner, .. } => output_name(inner),
-        Expr::Function(function) => names::parts(&function.name)?.pop(),
-        Expr::Case { .. } => Some("case".to_owned()),
-        Expr::Exists { .. } => Some("exists".to_owned()),
-        Expr::Array(_) => Some("array".to_owned()),
         _ => None,
     }
 }

@@ -346,13 +346,3 @@ fn remembering(facts: &Facts, context: &Context<'_>, mut plan: RowsPlan) -> Rows
 fn is_everywhere(condition: &KeyCondition, catalog: &Catalog) -> bool {
     condition.expr == KeyExpr::True && catalog.map(condition.map).is_none_or(|map| map.shards().len() > 1)
 }
-
-/// A plan that can only run whole, refused if no values can make it.
-pub fn refuse_unbounded(rows: RowsPlan, catalog: &Catalog) -> Plan {
-    match (&rows.target, &rows.scatter) {
-        (Target::Keys { conditions, .. }, Err(error)) if conditions.iter().any(|c| is_everywhere(c, catalog)) => {
-            Plan::Refuse(error.clone())
-        }
-        _ => Plan::Rows(rows),
-    }
-}

@@ -57,7 +57,7 @@ pub fn plan<'q>(
     result: &QueryResult<'q>,
     source: &SourceText<'q>,
 ) -> Result<(u32, ScatterPlan, Vec<usize>), Error> {
-    statement_wide(analysis)?;
+    statement_wide(analysis, result.block)?;
     let SetExpr::Select(select) = &*query.body else {
         return Err(match &*query.body {
             SetExpr::SetOperation { op, .. } => refused(&format!("{op} over several shards")),
@@ -69,6 +69,9 @@ pub fn plan<'q>(
     let (Some(BlockKind::Select(facts)), Some(scope)) = (block.map(|b| &b.kind), &result.scope) else {
         return Err(refused("this kind of query over several shards"));
     };
+    if takes_hidden_names(analysis, source) {
+        return Err(refused("a column whose name begins with shardway_, as hidden columns' names do,"));
+    }
     let Some(clauses) = text::clauses(source) else {
         return Err(refused("a SELECT whose clauses are not told apart here"));
     };
@@ -88,13 +91,20 @@ pub fn plan<'q>(
     Ok((owner, plan, fixed))
 }
 
+/// Whether a name in the statement, or a column of its tables, could be taken for a hidden column.
+fn takes_hidden_names(analysis: &Analysis<'_>, source: &SourceText<'_>) -> bool {
+    let is_hidden = |name: &str| name.get(..9).is_some_and(|start| start.eq_ignore_ascii_case("shardway_"));
+    source.tokens.iter().any(|token| is_hidden(token.text(source.text).trim_start_matches('"')))
+        || analysis.facts.relations.iter().any(|r| r.columns.iter().any(|c| is_hidden(&c.name)))
+}
+
 /// Refused over several shards, naming the construct.
 fn refused(what: &str) -> Error {
     Error::unsupported(what.to_owned()).hint(ONE_SHARD)
 }
 
 /// What cannot be on several shards wherever it stands.
-fn statement_wide(analysis: &Analysis<'_>) -> Result<(), Error> {
+fn statement_wide(analysis: &Analysis<'_>, top: usize) -> Result<(), Error> {
     let facts = &analysis.facts;
     if facts.modifies {
         return Err(super::rows::writes_refused());
@@ -118,7 +128,9 @@ fn statement_wide(analysis: &Analysis<'_>) -> Result<(), Error> {
         .or((!facts.set_config.is_empty()).then(|| "set_config over several shards".to_owned()))
         .or((!facts.conditions.is_empty()).then(|| "a function that runs by shard key, over several shards".to_owned()))
         .or((facts.shared_cte && facts.volatile.is_some())
-            .then(|| "a volatile function beside a common table expression that is used twice".to_owned()));
+            .then(|| "a volatile function beside a common table expression that is used twice".to_owned()))
+        .or(found(&facts.volatile.as_ref().filter(|_| facts.volatile_blocks.iter().any(|b| *b != Some(top))).map(|f| format!("volatile function {f}")),
+            "in FROM, VALUES or a subquery over several shards"));
     match reason {
         Some(reason) => Err(refused(&reason)),
         None => Ok(()),

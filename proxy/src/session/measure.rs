@@ -35,8 +35,7 @@ pub enum Ran {
 const RANS: [&str; 6] = ["session", "any", "route", "scatter", "everywhere", "refused"];
 
 /// Kinds of statements, as metrics name them; the position is that of [`kind`].
-const KINDS: [&str; 9] =
-    ["select", "insert", "update", "delete", "merge", "copy", "schema", "transaction", "other"];
+const KINDS: [&str; 9] = ["select", "insert", "update", "delete", "merge", "copy", "schema", "transaction", "other"];
 
 fn kind(command: &Command) -> usize {
     match command {
@@ -89,15 +88,16 @@ static HANDLES: LazyLock<Vec<Handles>> = LazyLock::new(|| {
 
 pub fn count_statement(command: &Command, ran: Ran, ok: bool, elapsed: Duration) {
     let Some(handles) = HANDLES.get(kind(command) * RANS.len() + ran as usize) else { return };
-    if ok { handles.ok.increment(1) } else { handles.error.increment(1) }
+    if ok {
+        handles.ok.increment(1)
+    } else {
+        handles.error.increment(1)
+    }
     handles.seconds.record(elapsed);
 }
 
 static BYTES: LazyLock<[metrics::Counter; 2]> = LazyLock::new(|| {
-    [
-        metrics::counter!(telemetry::CLIENT_RECEIVED_BYTES_TOTAL),
-        metrics::counter!(telemetry::CLIENT_SENT_BYTES_TOTAL),
-    ]
+    [metrics::counter!(telemetry::CLIENT_RECEIVED_BYTES_TOTAL), metrics::counter!(telemetry::CLIENT_SENT_BYTES_TOTAL)]
 });
 
 /// Counts what went over a client's connection since it was counted last.

@@ -166,7 +166,7 @@ impl<'a> Analysis<'a> {
     }
 
     /// Everything in an expression but its value: functions, subqueries, collations.
-    pub fn walk<'q>(&mut self, expr: &Expr, scope: &Rc<Scope<'_>>, env: usize, uses: &mut Uses<'q>) {
+    pub fn walk<'q>(&mut self, expr: &impl Visit, scope: &Rc<Scope<'_>>, env: usize, uses: &mut Uses<'q>) {
         let mut walker = Walker { analysis: self, scope, env, uses, depth: 0 };
         let _: ControlFlow<()> = expr.visit(&mut walker);
     }
@@ -424,6 +424,48 @@ impl Visitor for AggregateFinder<'_, '_> {
     }
 }
 
+/// Which queries the columns in an expression belong to.
+struct LevelFinder<'x, 's> {
+    scope: &'x Scope<'s>,
+    depth: usize,
+    own: bool,
+    outer: bool,
+}
+
+impl LevelFinder<'_, '_> {
+    /// Names of a subquery's own tables are found nowhere here, or taken for others: they are no proof.
+    fn found(&mut self, parts: &[String]) {
+        match self.scope.level(parts) {
+            Some(0) => self.own |= self.depth == 0,
+            Some(_) => self.outer = true,
+            None => {}
+        }
+    }
+}
+
+impl Visitor for LevelFinder<'_, '_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Identifier(ident) => self.found(&[names::fold(ident)]),
+            Expr::CompoundIdentifier(idents) => self.found(&idents.iter().map(names::fold).collect::<Vec<_>>()),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
 /// Goes through one expression; what is inside a subquery is the subquery's affair.
 struct Walker<'w, 'a, 's, 'q, 'u> {
     analysis: &'w mut Analysis<'a>,
@@ -459,6 +501,9 @@ impl Walker<'_, '_, '_, '_, '_> {
         };
         let traits = self.analysis.function_used(&parts, arguments(function), self.scope).unwrap_or_default();
         self.uses.volatile |= traits.volatile;
+        if traits.volatile {
+            self.analysis.facts.volatile_blocks.push(self.scope.block);
+        }
         self.uses.returns_set |= traits.returns_set;
         match &function.over {
             Some(WindowType::WindowSpec(spec)) => self.window(spec, 0),
@@ -476,22 +521,21 @@ impl Walker<'_, '_, '_, '_, '_> {
         }
     }
 
-    /// An aggregate of nothing but columns of an enclosing query is computed there.
+    /// An aggregate belongs to the innermost query that its arguments, or its FILTER, take columns from
+    /// (parse_agg.c, check_agg_arguments).
     fn is_of_outer_query(&self, function: &Function) -> bool {
-        let (mut own, mut outer) = (false, false);
-        let _: ControlFlow<()> = sqlparser::ast::visit_expressions(&function.args, |expr| {
-            let parts: Vec<String> = match expr {
-                Expr::Identifier(ident) => vec![names::fold(ident)],
-                Expr::CompoundIdentifier(idents) => idents.iter().map(names::fold).collect(),
-                _ => return ControlFlow::Continue(()),
-            };
-            match self.scope.find(&parts) {
-                Some(found) if !found.crossed.is_empty() => outer = true,
-                _ => own = true,
+        let mut finder = LevelFinder { scope: self.scope, depth: 0, own: false, outer: false };
+        let _: ControlFlow<()> = function.args.visit(&mut finder);
+        let _: ControlFlow<()> = function.filter.visit(&mut finder);
+        let _: ControlFlow<()> = function.within_group.visit(&mut finder);
+        for argument in arguments(function) {
+            if let FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(name)) = argument
+                && let Some(parts) = names::parts(name)
+            {
+                finder.found(&parts);
             }
-            ControlFlow::Continue(())
-        });
-        outer && !own
+        }
+        finder.outer && !finder.own
     }
 
     fn named_window(&mut self, name: &Ident, depth: usize) {

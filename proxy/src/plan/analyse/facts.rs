@@ -24,6 +24,8 @@ pub struct Facts {
     pub time: Option<String>,
     pub server: Option<String>,
     pub volatile: Option<String>,
+    /// The blocks in which volatile functions are called; `None` in FROM.
+    pub volatile_blocks: Vec<Option<usize>>,
     pub system_column: Option<String>,
     /// A collation other than those that compare bytes.
     pub collation: Option<String>,

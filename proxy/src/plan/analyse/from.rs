@@ -8,6 +8,7 @@ use super::expressions::Uses;
 use super::names;
 use super::scope::CteBody;
 use super::scope::CteLink;
+use super::scope::Columns;
 use crate::catalog::Catalog;
 use crate::catalog::Placement;
 use crate::catalog::QualifiedName;
@@ -37,7 +38,7 @@ const JOINS: usize = 300;
 pub struct Part {
     pub node: Node,
     pub items: Vec<Item>,
-    pub merged: Vec<(String, Option<Atom>)>,
+    pub columns: Columns,
 }
 
 /// The two sides of an outer join, as PostgreSQL names them.
@@ -47,6 +48,12 @@ enum Kind {
     Left,
     Right,
     Full,
+}
+
+impl Part {
+    fn of(node: Node, item: Item) -> Part {
+        Part { node, columns: Columns::of(&item), items: vec![item] }
+    }
 }
 
 impl<'a> Analysis<'a> {
@@ -59,17 +66,17 @@ impl<'a> Analysis<'a> {
     ) -> (Option<Node>, Rc<Scope<'q>>) {
         let mut node: Option<Node> = None;
         let mut items = Vec::new();
-        let mut merged = Vec::new();
+        let mut columns = Columns::default();
         for table in from {
             let part = self.joined(table, table.joins.len(), start, env, &items);
             items.extend(part.items);
-            merged.extend(part.merged);
+            columns.append(part.columns);
             node = Some(match node {
                 Some(node) => Node::Inner(Box::new(node), Box::new(part.node)),
                 None => part.node,
             });
         }
-        let scope = Scope { items, merged, env, ..(**start).clone_empty() };
+        let scope = Scope { items, columns, env, ..(**start).clone_empty() };
         (node, Rc::new(scope))
     }
 
@@ -104,7 +111,7 @@ impl<'a> Analysis<'a> {
             Kind::Right => left_env,
             Kind::Full => self.new_env(env),
         };
-        let merged = self.constraint(constraint, kind, &left, &right, start, on_env);
+        let columns = self.constraint(constraint, kind, &left, &right, start, on_env);
         let (left_node, right_node) = (Box::new(left.node), Box::new(right.node));
         let node = match kind {
             Kind::Inner => Node::Inner(left_node, right_node),
@@ -124,7 +131,7 @@ impl<'a> Analysis<'a> {
             }
         };
         let items = left.items.into_iter().chain(right.items).collect();
-        Part { node, items, merged }
+        Part { node, items, columns }
     }
 
     fn operator<'q>(&mut self, operator: &'q JoinOperator) -> (Kind, Option<&'q JoinConstraint>) {
@@ -167,32 +174,33 @@ impl<'a> Analysis<'a> {
         right: &Part,
         start: &Rc<Scope<'q>>,
         env: usize,
-    ) -> Vec<(String, Option<Atom>)> {
-        let mut merged: Vec<(String, Option<Atom>)> = left.merged.iter().chain(&right.merged).cloned().collect();
+    ) -> Columns {
+        let mut both = left.columns.clone();
+        both.append(right.columns.clone());
         let columns = match constraint {
             Some(JoinConstraint::On(on)) => {
                 let items = left.items.iter().chain(&right.items).cloned().collect();
-                let scope = Scope { items, merged: merged.clone(), env, ..(**start).clone_empty() };
+                let scope = Scope { items, columns: both.clone(), env, ..(**start).clone_empty() };
                 self.conjuncts(on, &Rc::new(scope), env);
-                return merged;
+                return both;
             }
             Some(JoinConstraint::Using(columns)) => columns.iter().filter_map(|c| names::parts(c)?.pop()).collect(),
-            Some(JoinConstraint::Natural) => match common(left, right) {
+            Some(JoinConstraint::Natural) => match common(&left.columns, &right.columns) {
                 Some(columns) => columns,
                 None => {
                     self.facts.foreign = true;
-                    return merged;
+                    return both;
                 }
             },
             Some(JoinConstraint::UsingAlias(..)) => {
                 self.facts.foreign = true;
-                return merged;
+                return both;
             }
-            Some(JoinConstraint::None) | None => return merged,
+            Some(JoinConstraint::None) | None => return both,
         };
-        let mut new: Vec<(String, Option<Atom>)> = Vec::new();
+        let mut merged = Columns { known: Vec::new(), complete: both.complete };
         for column in columns {
-            let (a, b) = (side_column(left, &column), side_column(right, &column));
+            let (a, b) = (left.columns.one(&column), right.columns.one(&column));
             if let (Some(a), Some(b)) = (a, b)
                 && let (Some(a_facts), Some(b_facts)) = (self.column_facts(a), self.column_facts(b))
             {
@@ -203,15 +211,15 @@ impl<'a> Analysis<'a> {
                 Kind::Right => b,
                 Kind::Full => None,
             };
-            merged.retain(|(name, _)| *name != column);
-            new.push((column, value));
+            both.known.retain(|(name, _)| *name != column);
+            merged.known.push((column, value));
         }
-        new.extend(merged);
-        new
+        merged.append(both);
+        merged
     }
 
     fn factor<'q>(&mut self, factor: &'q TableFactor, start: &Rc<Scope<'q>>, env: usize, before: &[Item]) -> Part {
-        let lateral = || Rc::new(Scope { items: before.to_vec(), env, ..(**start).clone_empty() });
+        let lateral = || Rc::new((**start).clone_empty().with_items(before.to_vec(), env));
         match factor {
             TableFactor::Table { name, alias, args: None, sample, .. } => {
                 self.facts.tablesample |= sample.is_some();
@@ -220,7 +228,7 @@ impl<'a> Analysis<'a> {
                     return local(alias.as_ref());
                 };
                 let (node, item) = self.named_item(&parts, alias.as_ref(), start, env);
-                Part { node, items: vec![item], merged: Vec::new() }
+                Part::of(node, item)
             }
             TableFactor::Table { name, alias, args: Some(args), .. } => {
                 self.table_function(name, &args.args, alias.as_ref(), &lateral(), env)
@@ -231,6 +239,7 @@ impl<'a> Analysis<'a> {
             TableFactor::UNNEST { array_exprs, alias, .. } => {
                 let mut uses = Uses::default();
                 array_exprs.iter().for_each(|e| self.walk(e, &lateral(), env, &mut uses));
+                self.volatile_in_from(&uses);
                 local(alias.as_ref())
             }
             TableFactor::Derived { lateral: is_lateral, subquery, alias, sample } => {
@@ -242,19 +251,20 @@ impl<'a> Analysis<'a> {
                 let columns =
                     result.outputs.and_then(|o| renamed(o.into_iter().map(|o| (o.name, o.atom)), alias.as_ref()));
                 let item = Item { label: label(alias.as_ref()), schema: None, columns };
-                Part { node: Node::Block(result.block), items: vec![item], merged: Vec::new() }
+                Part::of(Node::Block(result.block), item)
             }
             TableFactor::NestedJoin { table_with_joins, alias } => {
                 let part = self.joined(table_with_joins, table_with_joins.joins.len(), start, env, before);
                 let Some(alias) = alias else { return part };
-                let columns = combined(&part).filter(|_| part.merged.is_empty() || alias.columns.is_empty());
+                let columns = part.columns.complete.then_some(part.columns.known);
                 let columns = columns.and_then(|c| renamed(c.into_iter().map(|(n, a)| (Some(n), a)), Some(alias)));
                 let item = Item { label: label(Some(alias)), schema: None, columns };
-                Part { node: part.node, items: vec![item], merged: Vec::new() }
+                Part::of(part.node, item)
             }
             TableFactor::TableFunction { expr, alias } => {
                 let mut uses = Uses::default();
                 self.walk(expr, &lateral(), env, &mut uses);
+                self.volatile_in_from(&uses);
                 local(alias.as_ref())
             }
             _ => {
@@ -280,7 +290,10 @@ impl<'a> Analysis<'a> {
         let mut uses = Uses::default();
         match names::parts(name) {
             Some(parts) => {
-                self.function_used(&parts, arguments, scope);
+                let traits = self.function_used(&parts, arguments, scope);
+                if traits.is_some_and(|traits| traits.volatile) {
+                    self.facts.volatile_blocks.push(None);
+                }
             }
             None => self.facts.foreign = true,
         }
@@ -292,6 +305,7 @@ impl<'a> Analysis<'a> {
                 _ => {}
             }
         }
+        self.volatile_in_from(&uses);
         let mut part = local(alias);
         if alias.is_none()
             && let (Some(item), Some(mut parts)) = (part.items.first_mut(), names::parts(name))
@@ -299,6 +313,13 @@ impl<'a> Analysis<'a> {
             item.label = parts.pop();
         }
         part
+    }
+
+    /// What stands in FROM is called once for all rows beside it.
+    fn volatile_in_from(&mut self, uses: &Uses<'_>) {
+        if uses.volatile {
+            self.facts.volatile_blocks.push(None);
+        }
     }
 
     /// A CTE, table or view by its name.
@@ -425,51 +446,20 @@ fn label(alias: Option<&TableAlias>) -> Option<String> {
 
 fn local(alias: Option<&TableAlias>) -> Part {
     let item = Item { label: label(alias), schema: None, columns: None };
-    Part { node: Node::Local, items: vec![item], merged: Vec::new() }
+    Part::of(Node::Local, item)
 }
 
-/// Columns with the names that an alias gives them; columns without a name get one that cannot be written.
+/// Columns with the names that an alias gives them; `None` if the name of one is not certain.
 fn renamed(
     columns: impl Iterator<Item = (Option<String>, Option<Atom>)>,
     alias: Option<&TableAlias>,
 ) -> Option<Vec<(String, Option<Atom>)>> {
-    let mut columns: Vec<(String, Option<Atom>)> =
-        columns.map(|(name, atom)| (name.unwrap_or_else(|| "?column?".to_owned()), atom)).collect();
-    if let Some(alias) = alias {
-        for (column, name) in columns.iter_mut().zip(&alias.columns) {
-            column.0 = names::fold(&name.name);
-        }
-    }
-    Some(columns)
-}
-
-/// All columns of a part, merged ones once.
-fn combined(part: &Part) -> Option<Vec<(String, Option<Atom>)>> {
-    let mut columns = part.merged.clone();
-    for item in &part.items {
-        for (name, atom) in item.columns.as_ref()? {
-            if !part.merged.iter().any(|(n, _)| n == name) {
-                columns.push((name.clone(), *atom));
-            }
-        }
-    }
-    Some(columns)
+    let mut given = alias.into_iter().flat_map(|alias| &alias.columns).map(|column| names::fold(&column.name));
+    columns.map(|(name, atom)| Some((given.next().or(name)?, atom))).collect()
 }
 
 /// The columns that NATURAL joins on.
-fn common(left: &Part, right: &Part) -> Option<Vec<String>> {
-    let (left, right) = (combined(left)?, combined(right)?);
-    Some(left.into_iter().filter(|(n, _)| right.iter().any(|(m, _)| m == n)).map(|(n, _)| n).collect())
-}
-
-/// A column of one side of USING, where it is certain.
-fn side_column(part: &Part, name: &str) -> Option<Atom> {
-    if let Some((_, atom)) = part.merged.iter().find(|(n, _)| n == name) {
-        return *atom;
-    }
-    let mut found = part.items.iter().filter_map(|i| i.columns.as_ref()).flatten().filter(|(n, _)| n == name);
-    match (found.next(), found.next()) {
-        (Some((_, atom)), None) => *atom,
-        _ => None,
-    }
+fn common(left: &Columns, right: &Columns) -> Option<Vec<String>> {
+    let shared = left.known.iter().map(|(n, _)| n).filter(|n| right.known.iter().any(|(m, _)| m == *n));
+    (left.complete && right.complete).then(|| shared.cloned().collect())
 }

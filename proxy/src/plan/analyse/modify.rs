@@ -130,8 +130,8 @@ impl<'a> Analysis<'a> {
             items.extend(self.single_factor(factor, start, env));
         }
         let target_items = self.single_factor(&merge.table, start, target_env);
-        let target = Rc::new(Scope { items: target_items, env: target_env, ..start.clone_empty() });
-        let source = Rc::new(Scope { items, env, ..start.clone_empty() });
+        let target = Rc::new(start.clone_empty().with_items(target_items, target_env));
+        let source = Rc::new(start.clone_empty().with_items(items, env));
         let scope = beside(&target, &source);
         self.conjuncts(&merge.on, &scope, on_env);
         let mut uses = Uses::default();
@@ -278,7 +278,7 @@ impl<'a> Analysis<'a> {
             && let OnConflictAction::DoUpdate(update) = &conflict.action
         {
             let items = scope.items.iter().take(1).cloned().collect();
-            let target = Rc::new(Scope { items, env, ..start.clone_empty() });
+            let target = Rc::new(start.clone_empty().with_items(items, env));
             self.conflict_key(&update.assignments, &relation);
             self.assignments(&update.assignments, &target, &scope, env);
             let mut uses = Uses::default();
@@ -327,7 +327,7 @@ impl<'a> Analysis<'a> {
             columns: (relation.kind != RelationKind::View).then(|| columns.clone()),
         };
         let items = vec![item(&label), item("excluded")];
-        Rc::new(Scope { items, env, ..start.clone_empty() })
+        Rc::new(start.clone_empty().with_items(items, env))
     }
 
     fn inserted_rows<'q>(
@@ -626,8 +626,9 @@ impl<'a> Analysis<'a> {
 /// Two scopes' items beside each other.
 fn beside<'q>(a: &Rc<Scope<'q>>, b: &Rc<Scope<'q>>) -> Rc<Scope<'q>> {
     let items = a.items.iter().chain(&b.items).cloned().collect();
-    let merged = a.merged.iter().chain(&b.merged).cloned().collect();
-    Rc::new(Scope { items, merged, ..a.clone_empty() })
+    let mut columns = a.columns.clone();
+    columns.append(b.columns.clone());
+    Rc::new(Scope { items, columns, ..a.clone_empty() })
 }
 
 /// Whether two sources are the same parameter, or literals written alike; gives the literals.

@@ -19,12 +19,55 @@ pub struct Item {
     pub columns: Option<Vec<(String, Option<Atom>)>>,
 }
 
+/// The columns of FROM, or of a part of it, in the order of `*`; those that USING and NATURAL have merged once.
+#[derive(Clone, Debug)]
+pub struct Columns {
+    pub known: Vec<(String, Option<Atom>)>,
+    /// There are no others.
+    pub complete: bool,
+}
+
+impl Default for Columns {
+    fn default() -> Columns {
+        Columns { known: Vec::new(), complete: true }
+    }
+}
+
+impl Columns {
+    pub fn of(item: &Item) -> Columns {
+        Columns { known: item.columns.clone().unwrap_or_default(), complete: item.columns.is_some() }
+    }
+
+    pub fn append(&mut self, other: Columns) {
+        self.known.extend(other.known);
+        self.complete &= other.complete;
+    }
+
+    /// The only column of a name, where it is certain.
+    pub fn one(&self, name: &str) -> Option<Atom> {
+        match self.find(name) {
+            Here::Is(atom) => atom,
+            Here::No | Here::Unclear => None,
+        }
+    }
+
+    fn find(&self, name: &str) -> Here {
+        let mut found = self.known.iter().filter(|(n, _)| n == name);
+        match (found.next(), found.next()) {
+            (Some((_, atom)), None) => Here::Is(*atom),
+            (Some(_), Some(_)) => Here::Unclear,
+            (None, _) if !self.complete => Here::Unclear,
+            (None, _) => Here::No,
+        }
+    }
+}
+
 /// What can be named at one place.
 #[derive(Debug)]
 pub struct Scope<'q> {
     pub items: Vec<Item>,
-    /// Columns that USING and NATURAL have merged; they hide the items' own when named alone.
-    pub merged: Vec<(String, Option<Atom>)>,
+    /// What can be named without the item's name.
+    pub columns: Columns,
     pub parent: Option<Rc<Scope<'q>>>,
     pub ctes: Option<Rc<CteLink<'q>>>,
     pub source: &'q SourceText<'q>,
@@ -77,14 +120,14 @@ pub struct Found {
 
 impl<'q> Scope<'q> {
     pub fn new(source: &'q SourceText<'q>, in_view: bool) -> Scope<'q> {
-        Scope { items: Vec::new(), merged: Vec::new(), parent: None, ctes: None, source, env: 0, block: None, in_view }
+        Scope { items: Vec::new(), columns: Columns::default(), parent: None, ctes: None, source, env: 0, block: None, in_view }
     }
 
     /// An empty scope inside this one.
     pub fn enter(self: &Rc<Self>) -> Scope<'q> {
         Scope {
             items: Vec::new(),
-            merged: Vec::new(),
+            columns: Columns::default(),
             parent: Some(self.clone()),
             ctes: self.ctes.clone(),
             source: self.source,
@@ -98,7 +141,7 @@ impl<'q> Scope<'q> {
     pub fn clone_empty(&self) -> Scope<'q> {
         Scope {
             items: Vec::new(),
-            merged: Vec::new(),
+            columns: Columns::default(),
             parent: self.parent.clone(),
             ctes: self.ctes.clone(),
             source: self.source,
@@ -106,6 +149,13 @@ impl<'q> Scope<'q> {
             block: self.block,
             in_view: self.in_view,
         }
+    }
+
+    /// With these items beside each other.
+    pub fn with_items(mut self, items: Vec<Item>, env: usize) -> Scope<'q> {
+        self.columns = Columns::default();
+        items.iter().for_each(|item| self.columns.append(Columns::of(item)));
+        Scope { items, env, ..self }
     }
 
     pub fn cte(&self, name: &str) -> Option<Rc<CteLink<'q>>> {
@@ -134,6 +184,28 @@ impl<'q> Scope<'q> {
         }
     }
 
+    /// How many queries out a name is, or may be, found; a FROM item's own name is its whole row. `None`: nowhere.
+    pub fn level(&self, parts: &[String]) -> Option<usize> {
+        let mut crossed = 0;
+        let mut row = None;
+        let mut scope = self;
+        loop {
+            if scope.find_here(parts) != Here::No {
+                return Some(crossed);
+            }
+            if let [name] = parts
+                && scope.items.iter().any(|item| item.label.as_ref() == Some(name))
+            {
+                row = row.or(Some(crossed));
+            }
+            crossed += usize::from(scope.block.is_some());
+            match scope.parent.as_deref() {
+                Some(parent) => scope = parent,
+                None => return row,
+            }
+        }
+    }
+
     fn find_here(&self, parts: &[String]) -> Here {
         match parts {
             [name] => self.find_unqualified(name),
@@ -144,16 +216,7 @@ impl<'q> Scope<'q> {
     }
 
     fn find_unqualified(&self, name: &str) -> Here {
-        if let Some((_, atom)) = self.merged.iter().find(|(n, _)| n == name) {
-            return Here::Is(*atom);
-        }
-        let mut found = self.items.iter().filter_map(|i| i.columns.as_ref()).flatten().filter(|(n, _)| n == name);
-        match (found.next(), found.next()) {
-            (Some((_, atom)), None) => Here::Is(*atom),
-            (Some(_), Some(_)) => Here::Unclear,
-            (None, _) if self.items.iter().any(|i| i.columns.is_none()) => Here::Unclear,
-            (None, _) => Here::No,
-        }
+        self.columns.find(name)
     }
 
     fn find_qualified(&self, schema: Option<&str>, label: &str, name: &str) -> Here {
@@ -184,18 +247,10 @@ impl<'q> Scope<'q> {
         matches!(self.find_unqualified(name), Here::Is(_))
     }
 
-    /// What `*` stands for; merged columns come first.
+    /// What `*` stands for.
     pub fn all_columns(&self) -> Option<Vec<Output>> {
-        let mut outputs: Vec<Output> =
-            self.merged.iter().map(|(name, atom)| Output { name: Some(name.clone()), atom: *atom }).collect();
-        for item in &self.items {
-            for (name, atom) in item.columns.as_ref()? {
-                if !self.merged.iter().any(|(n, _)| n == name) {
-                    outputs.push(Output { name: Some(name.clone()), atom: *atom });
-                }
-            }
-        }
-        Some(outputs)
+        let output = |(name, atom): &(String, Option<Atom>)| Output { name: Some(name.clone()), atom: *atom };
+        self.columns.complete.then(|| self.columns.known.iter().map(output).collect())
     }
 
     /// What `label.*` stands for.

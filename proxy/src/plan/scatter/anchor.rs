@@ -2,6 +2,7 @@
 
 use super::refused;
 use crate::error::Error;
+use crate::plan::KeyExpr;
 use crate::plan::analyse::Analysis;
 use crate::plan::analyse::BlockKind;
 use crate::plan::analyse::Node;
@@ -161,6 +162,10 @@ pub fn all_colocated(analysis: &Analysis<'_>, anchor: &Anchor) -> Result<(), Err
         }
         let Some((other_map, other_key)) = analysis.key(owner) else { continue };
         let preds = analysis.applying(owner);
+        if classes::key_expr(&preds, &other_key) == KeyExpr::False {
+            // none of its rows matters
+            continue;
+        }
         let classes = Classes::new(&preds);
         let follows = map == other_map
             && key.len() == other_key.len()

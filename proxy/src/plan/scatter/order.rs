@@ -143,6 +143,9 @@ impl<'q> Scattered<'_, '_, 'q> {
                 let inner = item_expr(item.item).ok_or_else(|| refused("ORDER BY of this item"))?;
                 return Ok((Some(n), Some((inner, item.expression.clone())), None));
             }
+            if list.iter().any(|item| has_unknown_name(item.item)) {
+                return Err(refused(&format!("ORDER BY \"{name}\" beside a column whose name is not known here")));
+            }
             if first_star.is_some() && !self.scope.is_one_column(&name) {
                 return Err(refused(&format!("ORDER BY \"{name}\", a column that is not told apart here")));
             }
@@ -157,6 +160,12 @@ impl<'q> Scattered<'_, '_, 'q> {
         });
         let item = item.filter(|n| first_star.is_none_or(|star| star > *n));
         Ok((item, Some((expr, range)), None))
+    }
+
+    /// Whether a name is no input column, and may be that of an output column.
+    fn is_unknown_name(&self, expr: &Expr, list: &[ListItem<'q>]) -> bool {
+        matches!(expr, Expr::Identifier(ident) if !self.scope.has_column(&names::fold(ident)))
+            && list.iter().any(|item| has_unknown_name(item.item))
     }
 
     /// Whether an item is the column that its name names.
@@ -194,6 +203,9 @@ impl<'q> Scattered<'_, '_, 'q> {
                     items.push((meant, item.expression.clone()));
                 }
                 None if matches!(expr, Expr::Value(_)) => return Err(refused("GROUP BY of this constant")),
+                None if self.is_unknown_name(expr, list) => {
+                    return Err(refused("GROUP BY of a name beside a column whose name is not known here"));
+                }
                 None => items.push((expr, range)),
             }
         }
@@ -309,6 +321,11 @@ impl<'q> Scattered<'_, '_, 'q> {
         });
         found.is_break()
     }
+}
+
+/// Whether it is not certain how PostgreSQL calls an item.
+fn has_unknown_name(item: &SelectItem) -> bool {
+    matches!(item, SelectItem::UnnamedExpr(expr) if output_name(expr).is_none())
 }
 
 fn is_null(expr: &Expr) -> bool {

@@ -84,7 +84,7 @@ impl<'q> Scattered<'_, '_, 'q> {
         let facts = self.facts.outputs.as_ref().and_then(|o| self.analysis.column_facts((*o.get(n)?)?));
         match facts.map(|f| f.collation) {
             Some(crate::catalog::Collation::None | crate::catalog::Collation::Bytes)
-                if self.scope.merged.is_empty() =>
+                =>
             {
                 Ok(())
             }

@@ -52,10 +52,16 @@ fn column(text: &str) -> Column {
 
 /// `columns`: `a bigint, b text`
 pub fn relation(table: &str, kind: RelationKind, placement: Placement, columns: &str) -> Relation {
+    let found_on = match &placement {
+        Placement::Single(shard) => vec![*shard],
+        Placement::Ambiguous(shards) => shards.clone(),
+        _ => (0..3).map(ShardId).collect(),
+    };
     Relation {
         name: name(table),
         kind,
         placement,
+        found_on,
         columns: columns.split(", ").filter(|c| !c.is_empty()).map(column).collect(),
         unique: Vec::new(),
         definition: None,
