@@ -97,11 +97,14 @@ impl Deployment {
             client.execute("BEGIN");
             // No foreign keys are checked, so that the order of the tables does not matter.
             client.execute("SET LOCAL session_replication_role = replica");
+            self.prepare_load(&mut client);
             for statement in data.split(";\n").filter(|s| !self.is_elsewhere(s, shard)) {
                 client.execute(statement);
             }
             for table in &self.layout.tables {
-                if let Some(sql) = self.prune(table, shard) {
+                if let Some((name, sql)) = self.prune(table, shard)
+                    && client.simple(&format!("SELECT to_regclass('{name}') IS NOT NULL")).ok().value() == "t"
+                {
                     client.execute(&sql);
                 }
             }
@@ -120,22 +123,50 @@ impl Deployment {
         })
     }
 
-    /// Removes what does not belong on a shard.
-    fn prune(&self, table: &Table, shard: usize) -> Option<String> {
+    /// The table, and what removes from it the rows that do not belong on a shard.
+    fn prune(&self, table: &Table, shard: usize) -> Option<(String, String)> {
         match table {
             Table::Reference { .. } | Table::Single { .. } => None,
             Table::Sharded { name, map, key } => {
-                assert!(self.layout.map_lines(*map).contains("hash"), "load knows hash maps only");
-                let bucket = bucket_expression(key, self.layout.key_types(*map));
-                let shards = self.layout.shards;
-                Some(format!("DELETE FROM {name} WHERE ({bucket}) * {shards} / 4096 <> {shard}"))
+                let place = match self.layout.map_place(*map) {
+                    Some(place) => place.to_string(),
+                    None => self.hash_place(*map, key),
+                };
+                Some((name.clone(), format!("DELETE FROM {name} WHERE ({place}) <> {shard}")))
+            }
+        }
+    }
+
+    /// The shard of a row on a hash map that is placed evenly.
+    fn hash_place(&self, map: usize, key: &[String]) -> String {
+        assert!(self.layout.map_lines(map).contains("hash"), "a map that is no hash map needs `placed`");
+        let types = self.layout.key_types(map);
+        let bucket = match key {
+            [_] => bucket_expression(key, types),
+            _ => composite_bucket_expression(key, types),
+        };
+        format!("({bucket}) * {} / 4096", self.layout.shards)
+    }
+
+    /// What `composite_bucket_expression` needs in a database.
+    fn prepare_load(&self, client: &mut Client) {
+        for map in 0..self.layout.map_count() {
+            let types = self.layout.key_types(map);
+            if types.len() > 1 {
+                let columns: Vec<String> = types.iter().enumerate().map(|(i, t)| format!("k{i} {t}")).collect();
+                let keys: Vec<String> = (0..types.len()).map(|i| format!("k{i}")).collect();
+                let (columns, keys) = (columns.join(", "), keys.join(", "));
+                client.execute(&format!("CREATE TEMPORARY TABLE {} ({columns}) PARTITION BY HASH ({keys})", by_hash(types)));
             }
         }
     }
 }
 
+fn by_hash(types: &[String]) -> String {
+    format!("by_hash_{}", types.join("_").replace(' ', "_"))
+}
+
 /// The bucket of 4,096 as an expression over the key columns: PostgreSQL's hash partitioning, in SQL.
-/// `hash_combine64` is not to be had in SQL, so composite keys are not loaded this way.
 pub fn bucket_expression(key: &[String], types: &[String]) -> String {
     let ([column], [key_type]) = (key, types) else { panic!("load knows keys of one column only") };
     let function = match key_type.as_str() {
@@ -147,4 +178,15 @@ pub fn bucket_expression(key: &[String], types: &[String]) -> String {
         other => panic!("load does not know keys of type {other}"),
     };
     format!("coalesce((({function}({column}, 8816678312871386365) & 4095) + (5305509591434766563 & 4095)) & 4095, 0)")
+}
+
+/// The same for keys of several columns, whose combination is not to be had in SQL: every bucket is tried on a table that
+/// is partitioned so. For small tables.
+fn composite_bucket_expression(key: &[String], types: &[String]) -> String {
+    format!(
+        "SELECT bucket FROM generate_series(0, 4095) bucket \
+         WHERE satisfies_hash_partition('{}'::regclass, 4096, bucket, {}) LIMIT 1",
+        by_hash(types),
+        key.join(", ")
+    )
 }

@@ -16,12 +16,22 @@ pub struct Layout {
     unlisted: String,
     control: bool,
     users: Vec<String>,
-    maps: Vec<(String, Vec<String>, String)>,
+    maps: Vec<Map>,
     listen: String,
     pool: String,
     extra: String,
     url_suffix: String,
     login: String,
+}
+
+/// A shard map as the layout lists it: its function and placement are TOML lines.
+#[derive(Clone, Debug)]
+struct Map {
+    name: String,
+    key: Vec<String>,
+    lines: String,
+    /// The shard of a row as an SQL expression over the key columns, where it is no hash map.
+    place: Option<String>,
 }
 
 /// A table as the layout lists it. `map` is a position in the layout's maps.
@@ -71,7 +81,14 @@ impl Layout {
 
     /// A map whose function and placement are given as TOML lines.
     pub fn map(mut self, name: &str, key: &[&str], lines: &str) -> Layout {
-        self.maps.push((name.into(), key.iter().map(|k| k.to_string()).collect(), lines.into()));
+        let key = key.iter().map(|k| k.to_string()).collect();
+        self.maps.push(Map { name: name.into(), key, lines: lines.into(), place: None });
+        self
+    }
+
+    /// Where the map that was named last puts a row: the shard's number as an SQL expression, for `Deployment::load`.
+    pub fn placed(mut self, expression: &str) -> Layout {
+        self.maps.last_mut().expect("a map before its placement").place = Some(expression.into());
         self
     }
 
@@ -152,11 +169,19 @@ impl Layout {
 
     /// The key types of a map.
     pub fn key_types(&self, map: usize) -> &[String] {
-        &self.maps[map].1
+        &self.maps[map].key
     }
 
     pub fn map_lines(&self, map: usize) -> &str {
-        &self.maps[map].2
+        &self.maps[map].lines
+    }
+
+    pub fn map_count(&self) -> usize {
+        self.maps.len()
+    }
+
+    pub fn map_place(&self, map: usize) -> Option<&str> {
+        self.maps[map].place.as_deref()
     }
 
     /// The configuration for shards at these addresses.
@@ -183,7 +208,7 @@ impl Layout {
             let url = format!("postgresql://{login}127.0.0.1:{}/{}{suffix}", shard.port, shard.database);
             let _ = writeln!(out, "\n[[database.{database}.shard]]\nname = \"s{i}\"\nprimary = \"{url}\"");
         }
-        for (name, key, lines) in &self.maps {
+        for Map { name, key, lines, .. } in &self.maps {
             let _ = writeln!(out, "\n[[database.{database}.shard_map]]\nname = \"{name}\"\nkey = {key:?}\n{lines}");
         }
         for table in &self.tables {
@@ -196,7 +221,7 @@ impl Layout {
     fn table_lines(&self, table: &Table) -> String {
         match table {
             Table::Sharded { name, map, key } => {
-                format!("name = \"{name}\"\nshard_map = \"{}\"\nkey = {key:?}", self.maps[*map].0)
+                format!("name = \"{name}\"\nshard_map = \"{}\"\nkey = {key:?}", self.maps[*map].name)
             }
             Table::Reference { name } => format!("name = \"{name}\"\nreference = true"),
             Table::Single { name, shard } => format!("name = \"{name}\"\nshard = \"s{shard}\""),

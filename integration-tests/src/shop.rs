@@ -1,9 +1,11 @@
 //! The multi-tenant shop that most tests share: tenants, users, orders and items by tenant; reference tables; a single
 //! table. Everything is deterministic, so that any number of databases can be filled alike.
 
+use crate::client::Client;
 use crate::deployment::Deployment;
 use crate::deployment::SINGLE;
 use crate::layout::Layout;
+use crate::layout::Table;
 use crate::postgres::Builder;
 use crate::postgres::Cluster;
 
@@ -34,11 +36,15 @@ pub fn layout(shards: usize) -> Layout {
 
 /// Fills the single database and its mirror image on a cluster.
 pub fn fill_single(cluster: &Cluster) {
+    fill_single_with(cluster, SCHEMA, DATA);
+}
+
+fn fill_single_with(cluster: &Cluster, schema: &str, data: &str) {
     for name in [SINGLE, MIRRORED] {
         cluster.create_database(name);
-        let mut client = crate::client::Client::connect(&cluster.app(name));
-        client.execute(SCHEMA);
-        client.execute(DATA);
+        let mut client = Client::connect(&cluster.app(name));
+        client.execute(schema);
+        client.execute(data);
         client.execute("ANALYZE");
     }
     mirror(cluster);
@@ -63,5 +69,29 @@ pub fn deploy_on(layout: Layout, builder: Builder) -> Deployment {
         client.execute(statement);
     }
     deployment.load(DATA);
+    deployment
+}
+
+/// Another schema and other rows. The schema too goes straight onto the shards: it may hold what the proxy refuses.
+/// Tables of one shard are only there; `home_only` are dropped everywhere but at home.
+pub fn deploy_with(layout: Layout, schema: &str, data: &str, home_only: &str) -> Deployment {
+    let mut deployment = Deployment::clusters(layout, Cluster::builder());
+    fill_single_with(deployment.cluster(0), schema, data);
+    deployment.execute_on_shards(schema);
+    for (shard, address) in deployment.shards().iter().enumerate() {
+        let mut client = Client::connect(address);
+        for table in &deployment.layout.tables {
+            if let Table::Single { name, shard: own } = table
+                && *own != shard
+            {
+                client.execute(&format!("DROP TABLE {name} CASCADE"));
+            }
+        }
+        if shard > 0 {
+            client.execute(home_only);
+        }
+    }
+    deployment.load(data);
+    deployment.start_proxy();
     deployment
 }

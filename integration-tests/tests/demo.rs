@@ -97,3 +97,33 @@ fn the_program_serves_and_stops() {
     assert!(status.success(), "{status}");
     assert!(std::net::TcpStream::connect(format!("127.0.0.1:{running}")).is_err(), "a shard still runs");
 }
+
+/// Ctrl-C while the shards are still being made: nothing stays.
+#[test]
+fn an_interrupted_start_leaves_nothing() {
+    if direct() {
+        return;
+    }
+    let directory = process::temporary_directory("shardway-interrupted-", None);
+    // PostgreSQL's own account must be able to enter it.
+    std::fs::set_permissions(&directory, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    for milliseconds in [100, 700, 1500] {
+        let mut command = Command::new(proxy::binary());
+        let port = process::free_port().to_string();
+        command.args(["demo", "--shards", "2", "--port", &port]).env("TMPDIR", &directory);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        process::signal(child.id(), "INT");
+        assert!(process::wait(&mut child, Duration::from_secs(30)).is_some(), "it does not end");
+        // What a killed initdb has started ends by itself.
+        let end = std::time::Instant::now() + Duration::from_secs(5);
+        let names = ["-f", directory.to_str().unwrap()];
+        while Command::new("pgrep").args(names).output().unwrap().status.success() {
+            assert!(std::time::Instant::now() < end, "a process still runs after {milliseconds} ms");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let left: Vec<_> = std::fs::read_dir(&directory).unwrap().flatten().map(|e| e.path()).collect();
+        assert!(left.is_empty(), "left behind after {milliseconds} ms: {left:?}");
+    }
+    std::fs::remove_dir_all(directory).unwrap();
+}

@@ -317,7 +317,13 @@ async fn keep(shared: Arc<Shared>) {
 }
 
 async fn run_demo(options: DemoOptions) -> Result<(), String> {
-    let demo = demo::start(options).await?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(|e| e.to_string())?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(|e| e.to_string())?;
+    let demo = tokio::select! {
+        started = demo::start(options) => started?,
+        _ = terminate.recv() => return Err("stopped before it was ready".to_owned()),
+        _ = interrupt.recv() => return Err("stopped before it was ready".to_owned()),
+    };
     let config = load_text(&demo.config_text, "demo.toml")?;
     let log = config::Log { level: "warn".to_owned(), ..config.log.clone() };
     start_log(&log);

@@ -11,6 +11,7 @@ use cluster::Guard;
 use std::net::TcpListener;
 use std::path::Path;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The control login of the demo's shards: their superuser, with a password made for each demo.
 pub(crate) const CONTROL: &str = "shardway";
@@ -45,7 +46,7 @@ pub struct Demo {
 
 /// Brings the shards up, with the data in them. The error is for a person: a sentence or two, without a stop.
 ///
-/// Not cancel-safe, but harmless: what was started ends with the process.
+/// Dropped before it is ready, it ends the shards that were started and removes what was written.
 pub async fn start(options: DemoOptions) -> Result<Demo, String> {
     if options.shards == 0 || options.shards > MAX_SHARDS {
         return Err(format!("{} shards: expected 1 to {MAX_SHARDS}", options.shards));
@@ -55,13 +56,31 @@ pub async fn start(options: DemoOptions) -> Result<Demo, String> {
     let account = cluster::server_account()?;
     let programs = install::find_or_install().await?;
     let (directory, keep) = directory(options.dir.as_deref(), account)?;
+    let mut unfinished = Unfinished(if keep { None } else { Some(directory.clone()) });
     let secret = cluster::secret(&directory)?;
     let clusters = cluster::start_all(&programs, &directory, options.shards, &secret, account).await?;
     let guard = Guard::new(&clusters, if keep { None } else { Some(&directory) })?;
     let facts = shop::fill(&clusters, &secret).await?;
     let ports: Vec<u16> = clusters.iter().map(|c| c.port).collect();
     let config_text = shop::config(options.port, http_port, &ports, &secret);
+    unfinished.0 = None;
     Ok(Demo { config_text, port: options.port, http_port, clusters, directory, keep, facts, guard })
+}
+
+/// A directory that goes with a start that does not come to its end.
+struct Unfinished(Option<PathBuf>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let Some(directory) = &self.0 else { return };
+        // A server that was killed may still write while its children end.
+        for _ in 0..20 {
+            if std::fs::remove_dir_all(directory).is_ok() || !directory.exists() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
 }
 
 impl Demo {
