@@ -4,6 +4,7 @@
 use crate::catalog::ShardId;
 use crate::error::Error;
 use crate::error::Result;
+use crate::error::codes;
 use crate::exec::backends::Backends;
 use crate::exec::backends::Held;
 use crate::exec::cache::Description;
@@ -38,6 +39,8 @@ pub struct Execution<'a> {
     pub formats: &'a [i16],
     pub limit: Option<u64>,
     pub offset: u64,
+    /// All rows are kept in the client's write buffer, up to this many bytes, instead of being written as they come.
+    pub keep: Option<usize>,
 }
 
 /// Makes sure that a statement is prepared on a connection; true when a ParseComplete will come.
@@ -174,7 +177,7 @@ pub async fn run(
         Err(error) => return finish(backends, execution.shards, Ok(Err(error))).await.map(|r| r.map(|()| 0)),
     };
     let mut preface = preface;
-    let outcome = drive(backends, client, execution.shards, &mut merge, &mut preface).await;
+    let outcome = drive(backends, client, execution, &mut merge, &mut preface).await;
     client.write.extend_from_slice(&preface);
     finish(backends, execution.shards, outcome).await.map(|r| r.map(|()| merge.rows()))
 }
@@ -255,15 +258,15 @@ fn put_result_formats(out: &mut BytesMut, columns: &[ShardColumn], formats: &[i1
 async fn drive(
     backends: &mut Backends,
     client: &mut Connection,
-    shards: &[ShardId],
+    execution: &Execution<'_>,
     merge: &mut Merge,
     preface: &mut BytesMut,
 ) -> Result<Result<()>, Broken> {
     while let Want::Input(input) = merge.wants() {
-        let Some(held) = shards.get(input).and_then(|&s| backends.find(s)) else {
+        let Some(held) = execution.shards.get(input).and_then(|&s| backends.find(s)) else {
             return Ok(Err(Error::internal("the merge wants an input that is not there")));
         };
-        let fed = feed(held, client, merge, input, preface);
+        let fed = feed(held, client, merge, input, preface, execution.keep);
         let server: &mut ServerConnection = &mut held.lease;
         match fed {
             Ok(true) => {}
@@ -274,7 +277,7 @@ async fn drive(
             }
             Err(error) => return Ok(Err(error)),
         }
-        if client.write.len() >= limits::WRITE_BURST_BYTES {
+        if execution.keep.is_none() && client.write.len() >= limits::WRITE_BURST_BYTES {
             client.flush().await.map_err(|_| Broken::Client)?;
         }
     }
@@ -288,13 +291,20 @@ fn feed(
     merge: &mut Merge,
     input: usize,
     preface: &mut BytesMut,
+    keep: Option<usize>,
 ) -> Result<bool> {
     let server: &mut ServerConnection = &mut held.lease;
     let mut buffer = std::mem::take(&mut server.io.read);
     let mut at = 0;
     let mut result = Ok(false);
     loop {
-        if merge.wants() != Want::Input(input) || client.write.len() >= limits::WRITE_BURST_BYTES {
+        if let Some(most) = keep.filter(|most| client.write.len() > *most) {
+            result = Err(Error::new(codes::PROGRAM_LIMIT, format!("a portal over several shards keeps more than {most} bytes"))
+                .hint("Add LIMIT to the query, or fetch all rows at once."));
+            break;
+        }
+        let burst = keep.is_none() && client.write.len() >= limits::WRITE_BURST_BYTES;
+        if merge.wants() != Want::Input(input) || burst {
             result = Ok(true);
             break;
         }

@@ -7,7 +7,6 @@ use crate::error::codes;
 use crate::exec::backends::State;
 use crate::exec::cache::Planned;
 use crate::exec::scatter;
-use crate::exec::scatter::Execution;
 use crate::exec::scatter::statement_name;
 use crate::plan::Plan;
 use crate::plan::RowsPlan;
@@ -291,6 +290,7 @@ impl Session {
             limit,
             offset,
             done: false,
+            rest: BytesMut::new(),
         })))
     }
 
@@ -429,39 +429,51 @@ impl Session {
     async fn execute_scatter(&mut self, name: &[u8], max_rows: i32) -> Outcome {
         let preface = std::mem::take(&mut self.pipeline.kept);
         self.drain(false).await?;
-        if max_rows > 0 {
-            return Err(Error::unsupported("a row limit on a portal over several shards is not supported yet")
-                .hint("Fetch all rows, or add LIMIT to the query.")
-                .into());
-        }
         let Some(Portal::Scatter(mut portal)) = self.portals.remove(name) else { return Err(no_portal(name).into()) };
-        let mut rows = 0;
+        let most = usize::try_from(max_rows).ok().filter(|most| *most > 0);
+        let started = Instant::now();
+        let ran = match most {
+            _ if portal.done => {
+                self.client.write.extend_from_slice(&preface);
+                Ok(None)
+            }
+            None => self.run_portal(&portal, preface).await.map(Some),
+            Some(_) => self.fill_portal(&mut portal, preface).await.map(|()| None),
+        };
         if !portal.done {
-            let started = Instant::now();
-            let ran = self.run_portal(&portal, preface).await;
             measure::count_statement(&portal.planned.command, measure::Ran::Scatter, ran.is_ok(), started.elapsed());
-            rows = ran?;
-        } else {
-            self.client.write.extend_from_slice(&preface);
         }
+        let streamed = ran?;
         portal.done = true;
+        let (rows, whole) = match streamed {
+            Some(rows) => (rows, true),
+            None => give_rows(&mut portal.rest, &mut self.client.write, most.unwrap_or(usize::MAX)),
+        };
         self.portals.insert(name.to_vec(), Portal::Scatter(portal));
-        backend::put_command_complete(&mut self.client.write, &format!("SELECT {rows}"));
+        if whole {
+            backend::put_command_complete(&mut self.client.write, &format!("SELECT {rows}"));
+        } else {
+            backend::put_bare(&mut self.client.write, backend::PORTAL_SUSPENDED);
+        }
         Ok(())
     }
 
     pub(super) async fn run_portal(&mut self, portal: &ScatterPortal, preface: BytesMut) -> Outcome<u64> {
-        let execution = Execution {
-            planned: &portal.planned,
-            plan: &portal.plan,
-            text: shard_text(&portal.planned)?,
-            shards: &portal.shards,
-            parameters: &portal.parameters,
-            formats: &portal.formats,
-            limit: portal.limit,
-            offset: portal.offset,
-        };
-        self.run_scatter(&execution, &portal.description, preface).await
+        let text = shard_text(&portal.planned)?;
+        self.run_scatter(&portal.execution(text, None), &portal.description, preface).await
+    }
+
+    /// Runs a portal whose rows are asked for in parts: what is left over is kept in it, within the bound of a merge.
+    async fn fill_portal(&mut self, portal: &mut ScatterPortal, preface: BytesMut) -> Outcome {
+        let keep = Some(self.backends.database.config.merge_bytes);
+        let before = std::mem::take(&mut self.client.write);
+        let text = shard_text(&portal.planned)?;
+        let ran = self.run_scatter(&portal.execution(text, keep), &portal.description, BytesMut::new()).await;
+        let rows = std::mem::replace(&mut self.client.write, before);
+        ran?;
+        self.client.write.extend_from_slice(&preface);
+        portal.rest = rows;
+        Ok(())
     }
 
     async fn close_object(&mut self, body: &[u8]) -> Outcome {
@@ -507,4 +519,17 @@ fn put_fields(out: &mut BytesMut, fields: Option<&[backend::Field]>) {
         Some(fields) => backend::put_row_description(out, fields),
         None => backend::put_bare(out, backend::NO_DATA),
     }
+}
+
+/// Gives up to `most` rows; their number, and whether the portal has come to its end. As PostgreSQL, a portal that has
+/// given exactly what was asked for is suspended, whether it has more or not.
+fn give_rows(rest: &mut BytesMut, out: &mut BytesMut, most: usize) -> (u64, bool) {
+    let (mut at, mut rows) = (0, 0);
+    while rows < most {
+        let Ok(Some(head)) = crate::wire::head(rest.get(at..).unwrap_or_default(), usize::MAX) else { break };
+        at += head.total;
+        rows += 1;
+    }
+    out.extend_from_slice(&rest.split_to(at.min(rest.len())));
+    (rows as u64, rows < most)
 }

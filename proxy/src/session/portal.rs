@@ -6,6 +6,7 @@ use crate::error::codes;
 use crate::exec::backends::run_on;
 use crate::exec::cache::Description;
 use crate::exec::cache::Planned;
+use crate::exec::scatter::Execution;
 use crate::plan::Effect;
 use crate::plan::Plan;
 use crate::plan::RowsPlan;
@@ -53,6 +54,25 @@ pub struct ScatterPortal {
     pub limit: Option<u64>,
     pub offset: u64,
     pub done: bool,
+    /// Rows of an Execute with a row limit that are not given yet: whole DataRow frames.
+    pub rest: BytesMut,
+}
+
+impl ScatterPortal {
+    /// Its execution with the shards' text; `keep`: see [`Execution::keep`].
+    pub fn execution<'a>(&'a self, text: &'a str, keep: Option<usize>) -> Execution<'a> {
+        Execution {
+            planned: &self.planned,
+            plan: &self.plan,
+            text,
+            shards: &self.shards,
+            parameters: &self.parameters,
+            formats: &self.formats,
+            limit: self.limit,
+            offset: self.offset,
+            keep,
+        }
+    }
 }
 
 impl Portal {

@@ -302,7 +302,7 @@ impl Session {
             parameters: NO_VALUES,
             formats: &formats,
             limit,
-            offset,
+            offset, keep: None
         };
         let rows = self.run_scatter(&execution, &description, preface).await?;
         backend::put_command_complete(&mut self.client.write, &format!("SELECT {rows}"));
@@ -335,6 +335,9 @@ impl Session {
             Ok(rows) => Ok(rows),
             Err(error) => {
                 self.learn_from(&error);
+                if execution.keep.is_some() {
+                    return Err(Failure::Error(error));
+                }
                 backend::put_error(&mut self.client.write, &error);
                 Err(Failure::Reported)
             }
