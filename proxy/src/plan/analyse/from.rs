@@ -9,7 +9,6 @@ use super::names;
 use super::scope::Columns;
 use super::scope::CteBody;
 use super::scope::CteLink;
-use super::scope::Columns;
 use crate::catalog::Catalog;
 use crate::catalog::Placement;
 use crate::catalog::QualifiedName;
