@@ -70,7 +70,6 @@ pub fn relation(table: &str, kind: RelationKind, placement: Placement, columns: 
         has_policies: false,
         parent: None,
         has_children: false,
-        found_on: Vec::new(),
     }
 }
 
