@@ -28,7 +28,7 @@ fn statements_over(shards: usize) {
     }
     report.finish(400);
     let first = number("SEED").unwrap_or(1_000_000 * shards as u64);
-    let count = number("STATEMENTS").unwrap_or(700);
+    let count = number("STATEMENTS").unwrap_or(400);
     let tally = Runner::new(&deployment).seeds(first..first + count);
     tally.finish(usize::try_from(count / 4).unwrap());
 }

@@ -103,10 +103,6 @@ SELECT FROM a
 -- refused
 SELECT n AS shardway_1, id FROM a ORDER BY id
 
--- whole rows
--- refused
-SELECT a FROM a ORDER BY id
-
 -- whole rows, as text
 SELECT a::text FROM a ORDER BY id
 
