@@ -290,7 +290,7 @@ impl Session {
             formats,
             limit,
             offset,
-            done: false,
+            rest: None,
         })))
     }
 
@@ -429,28 +429,46 @@ impl Session {
     async fn execute_scatter(&mut self, name: &[u8], max_rows: i32) -> Outcome {
         let preface = std::mem::take(&mut self.pipeline.kept);
         self.drain(false).await?;
-        if max_rows > 0 {
-            return Err(Error::unsupported("a row limit on a portal over several shards is not supported yet")
-                .hint("Fetch all rows, or add LIMIT to the query.")
-                .into());
-        }
         let Some(Portal::Scatter(mut portal)) = self.portals.remove(name) else { return Err(no_portal(name).into()) };
+        let most = u64::try_from(max_rows).ok().filter(|most| *most > 0);
         let mut rows = 0;
-        if !portal.done {
-            let started = Instant::now();
-            let ran = self.run_portal(&portal, preface).await;
-            measure::count_statement(&portal.planned.command, measure::Ran::Scatter, ran.is_ok(), started.elapsed());
-            rows = ran?;
-        } else {
-            self.client.write.extend_from_slice(&preface);
+        let mut rest = match portal.rest.take() {
+            Some(rest) => {
+                self.client.write.extend_from_slice(&preface);
+                rest
+            }
+            None => {
+                let started = Instant::now();
+                let mut rest = BytesMut::new();
+                let kept = if most.is_some() { Some(&mut rest) } else { None };
+                let ran = self.run_portal(&portal, preface, kept).await;
+                measure::count_statement(&portal.planned.command, measure::Ran::Scatter, ran.is_ok(), started.elapsed());
+                rows = ran?;
+                rest
+            }
+        };
+        if most.is_some() || !rest.is_empty() {
+            rows = scatter::deal(&mut rest, &mut self.client.write, most.unwrap_or(u64::MAX));
         }
-        portal.done = true;
+        portal.rest = Some(rest);
         self.portals.insert(name.to_vec(), Portal::Scatter(portal));
-        backend::put_command_complete(&mut self.client.write, &format!("SELECT {rows}"));
+        // As PostgreSQL, which does not look ahead: as many rows as were asked for are never the end.
+        if most == Some(rows) {
+            backend::put_bare(&mut self.client.write, backend::PORTAL_SUSPENDED);
+        } else {
+            backend::put_command_complete(&mut self.client.write, &format!("SELECT {rows}"));
+        }
         Ok(())
     }
 
-    pub(super) async fn run_portal(&mut self, portal: &ScatterPortal, preface: BytesMut) -> Outcome<u64> {
+    /// Runs a portal over several shards. With `kept` the rows are kept there, as many as the merge may hold.
+    pub(super) async fn run_portal(
+        &mut self,
+        portal: &ScatterPortal,
+        preface: BytesMut,
+        kept: Option<&mut BytesMut>,
+    ) -> Outcome<u64> {
+        let most = self.client.write.len().saturating_add(self.backends.database.config.merge_bytes);
         let execution = Execution {
             planned: &portal.planned,
             plan: &portal.plan,
@@ -460,8 +478,9 @@ impl Session {
             formats: &portal.formats,
             limit: portal.limit,
             offset: portal.offset,
+            hold: kept.is_some().then_some(most),
         };
-        self.run_scatter(&execution, &portal.description, preface).await
+        self.run_scatter(&execution, &portal.description, preface, kept).await
     }
 
     async fn close_object(&mut self, body: &[u8]) -> Outcome {

@@ -52,7 +52,8 @@ pub struct ScatterPortal {
     pub formats: Vec<i16>,
     pub limit: Option<u64>,
     pub offset: u64,
-    pub done: bool,
+    /// The rows that were not given yet, as whole frames, once it has run.
+    pub rest: Option<BytesMut>,
 }
 
 impl Portal {
@@ -115,7 +116,7 @@ impl Session {
                 let fields = portal.description.fields.clone().unwrap_or_default();
                 let mut preface = BytesMut::new();
                 backend::put_row_description(&mut preface, &fields);
-                let rows = self.run_portal(&portal, preface).await?;
+                let rows = self.run_portal(&portal, preface, None).await?;
                 backend::put_command_complete(&mut self.client.write, &format!("SELECT {rows}"));
                 Ok(())
             }
