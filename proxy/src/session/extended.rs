@@ -442,7 +442,12 @@ impl Session {
                 let mut rest = BytesMut::new();
                 let kept = if most.is_some() { Some(&mut rest) } else { None };
                 let ran = self.run_portal(&portal, preface, kept).await;
-                measure::count_statement(&portal.planned.command, measure::Ran::Scatter, ran.is_ok(), started.elapsed());
+                measure::count_statement(
+                    &portal.planned.command,
+                    measure::Ran::Scatter,
+                    ran.is_ok(),
+                    started.elapsed(),
+                );
                 rows = ran?;
                 rest
             }
