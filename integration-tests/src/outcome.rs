@@ -250,12 +250,12 @@ fn row_difference(expected: &Outcome, actual: &Outcome, rows: Rows) -> Option<St
     match rows {
         Rows::Counted => return None,
         Rows::Unordered => {
-            left.sort_by(|a, b| row_order(a, b, &float));
-            right.sort_by(|a, b| row_order(a, b, &float));
+            left.sort_by(|a, b| sort_order(a, b, &float));
+            right.sort_by(|a, b| sort_order(a, b, &float));
         }
         Rows::Ordered => {}
     }
-    let differs = |(l, r): &(&Row, &Row)| row_order(l, r, &float) != Ordering::Equal;
+    let differs = |(l, r): &(&Row, &Row)| !same_row(l, r, &float);
     let (position, (l, r)) = left.iter().zip(&right).enumerate().find(|(_, pair)| differs(pair))?;
     Some(format!("row {} is {} instead of {}", position + 1, row_text(r), row_text(l)))
 }
@@ -287,19 +287,37 @@ impl Float {
     }
 }
 
-fn row_order(a: &[Option<Vec<u8>>], b: &[Option<Vec<u8>>], float: &[Option<Float>]) -> Ordering {
-    let values = a.iter().zip(b).enumerate();
-    let first = values.map(|(i, (x, y))| value_order(x, y, float.get(i).copied().flatten())).find(|o| o.is_ne());
-    first.unwrap_or_else(|| a.len().cmp(&b.len()))
+fn same_row(a: &[Option<Vec<u8>>], b: &[Option<Vec<u8>>], float: &[Option<Float>]) -> bool {
+    let mut values = a.iter().zip(b).enumerate();
+    a.len() == b.len() && values.all(|(i, (x, y))| same_value(x, y, float.get(i).copied().flatten()))
 }
 
-fn value_order(a: &Option<Vec<u8>>, b: &Option<Vec<u8>>, float: Option<Float>) -> Ordering {
+fn same_value(a: &Option<Vec<u8>>, b: &Option<Vec<u8>>, float: Option<Float>) -> bool {
     let number = |v: &Option<Vec<u8>>| float?.value(v.as_deref()?);
     match (number(a), number(b)) {
-        (Some(x), Some(y)) if (x - y).abs() <= 1e-9 * x.abs().max(y.abs()) => Ordering::Equal,
-        (Some(x), Some(y)) => x.total_cmp(&y),
-        _ => a.cmp(b),
+        (Some(x), Some(y)) if x.is_finite() && y.is_finite() => (x - y).abs() <= 1e-9 * x.abs().max(y.abs()),
+        (Some(x), Some(y)) => x.total_cmp(&y).is_eq(),
+        _ => a == b,
     }
+}
+
+/// A total order: floats, which may differ a little, come last.
+fn sort_order(a: &[Option<Vec<u8>>], b: &[Option<Vec<u8>>], float: &[Option<Float>]) -> Ordering {
+    let exact = |row: &[Option<Vec<u8>>]| -> Vec<Option<Vec<u8>>> {
+        row.iter().zip(float).filter(|(_, float)| float.is_none()).map(|(value, _)| value.clone()).collect()
+    };
+    let numbers = |row: &[Option<Vec<u8>>]| -> Vec<Option<f64>> {
+        row.iter().zip(float).filter_map(|(value, float)| Some((*float)?.value(value.as_deref()?))).collect()
+    };
+    let by_number = |x: &Option<f64>, y: &Option<f64>| match (x, y) {
+        (Some(x), Some(y)) => x.total_cmp(y),
+        _ => x.is_some().cmp(&y.is_some()),
+    };
+    exact(a).cmp(&exact(b)).then_with(|| {
+        let (x, y) = (numbers(a), numbers(b));
+        let first = x.iter().zip(&y).map(|(x, y)| by_number(x, y)).find(|order| order.is_ne());
+        first.unwrap_or_else(|| x.len().cmp(&y.len()))
+    })
 }
 
 fn row_text(row: &[Option<Vec<u8>>]) -> String {

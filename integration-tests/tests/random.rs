@@ -23,12 +23,12 @@ fn statements_over(shards: usize) {
         proxy: deployment.connect(),
     };
     let mut report = Report::default();
-    for case in corpus::read(&root().join("integration-tests/random/regress.sql")) {
+    for case in corpus::read_directory(&root().join("integration-tests/random/cases"), "sql") {
         differential.check(&case, &mut report);
     }
-    report.finish(0);
+    report.finish(400);
     let first = number("SEED").unwrap_or(1_000_000 * shards as u64);
-    let count = number("STATEMENTS").unwrap_or(700);
+    let count = number("STATEMENTS").unwrap_or(400);
     let tally = Runner::new(&deployment).seeds(first..first + count);
     tally.finish(usize::try_from(count / 4).unwrap());
 }

@@ -87,12 +87,27 @@ pub fn shards(target: &Target, values: &Values<'_>, catalog: &Catalog, write: bo
     }
 }
 
+/// Longer texts are no times.
+const TIME_BYTES: usize = 64;
+
+/// Whether a text has a word for the present time or day, and no words but those that can stand beside it in a time
+/// (datetime.c, datetktbl).
+fn is_present(text: &str) -> bool {
+    let words = text.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty());
+    let (mut found, mut others) = (false, false);
+    for word in words {
+        let is = |known: &[&str]| known.iter().any(|k| word.eq_ignore_ascii_case(k));
+        match is(&["now", "today", "tomorrow", "yesterday"]) {
+            true => found = true,
+            false => others |= !is(&["e", "u", "allballs", "at", "am", "pm", "t", "z", "zulu", "utc", "gmt"]),
+        }
+    }
+    found && !others
+}
+
 /// A constant or parameter that PostgreSQL reads as the present time or day where a date is asked for.
 fn time_word<'v>(values: &Values<'v>) -> Option<&'v str> {
-    let is_time = |text: &&str| {
-        let text = text.trim_matches(|c: char| c == '\'' || c.is_whitespace());
-        text.len() <= 9 && ["now", "today", "tomorrow", "yesterday"].iter().any(|w| text.eq_ignore_ascii_case(w))
-    };
+    let is_time = |text: &&str| text.len() <= TIME_BYTES && is_present(text);
     let strings = |l: &&Literal| matches!(l.kind, LiteralKind::PlainString | LiteralKind::OtherString);
     let literals = values.literals.iter().filter(strings);
     let mut literals = literals.filter_map(|l| values.text.get(l.start as usize..l.end as usize));

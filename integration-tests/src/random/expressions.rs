@@ -4,6 +4,7 @@ use super::generator::Generator;
 use super::generator::Item;
 use super::generator::Scope;
 use super::generator::type_name;
+use super::query::written;
 use super::tables::Column;
 use super::tables::Type;
 
@@ -13,9 +14,9 @@ impl Generator {
     /// A reference to a column, mostly qualified.
     pub fn reference(&mut self, item: &Item, column: &Column) -> String {
         match self.rng.below(10) {
-            0 => column.name.clone(),
+            0 => written(&column.name),
             1 => format!("{}.\"{}\"", item.alias, column.name),
-            _ => format!("{}.{}", item.alias, column.name),
+            _ => format!("{}.{}", item.alias, written(&column.name)),
         }
     }
 

@@ -96,8 +96,7 @@ impl Generator {
 
     /// The statement's one value of a family.
     pub fn constant(&mut self, family: Family, kind: Type) -> String {
-        if let Some((_, _, text)) = self.constants.iter().find(|(f, k, _)| *f == family && *k == kind).filter(|_| true)
-        {
+        if let Some((_, _, text)) = self.constants.iter().find(|(f, k, _)| *f == family && *k == kind) {
             return text.clone();
         }
         let kind_value = match self.constants.iter().find(|(f, ..)| *f == family) {

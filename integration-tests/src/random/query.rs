@@ -133,7 +133,7 @@ impl Generator {
             let n = places.swap_remove(self.rng.below(places.len()));
             let column = &query.columns[n];
             let by = match self.rng.below(4) {
-                0 if query.columns.iter().filter(|c| c.name == column.name).count() == 1 => column.name.clone(),
+                0 if query.columns.iter().filter(|c| c.name == column.name).count() == 1 => written(&column.name),
                 0 => {
                     known = false;
                     column.name.clone()
@@ -531,7 +531,7 @@ impl Generator {
                 let query = self.query(&outer.enter(before.to_vec()), depth - 1, false);
                 self.derived("LATERAL ", query, alias)
             }
-            4 | 5 | 6 if !self.ctes.is_empty() => {
+            4..=6 if !self.ctes.is_empty() => {
                 let cte = self.ctes[self.rng.below(self.ctes.len())].clone();
                 (format!("{} {alias}", cte.alias), Item { alias, columns: cte.columns })
             }
@@ -692,5 +692,13 @@ impl Generator {
             4 => format!("({left}, 1) {not}IN (SELECT {right}, 1 FROM {from} WHERE {link})"),
             _ => format!("{left} {not}IN (SELECT {right} FROM {from} WHERE {link})"),
         }
+    }
+}
+
+/// A name as it must be written: in quotes where folding would change it.
+pub fn written(name: &str) -> String {
+    match name.chars().any(|c| c.is_ascii_uppercase()) {
+        true => format!("\"{name}\""),
+        false => name.to_owned(),
     }
 }

@@ -113,7 +113,10 @@ impl<'d> Runner<'d> {
             self.judge(seed, &statement, mode, verdict, &mut tally);
             // the same form with other values: it is answered by the plan made for the first
             if rng.chance(25) {
-                let twin = Statement { sql: shrink::twin(&statement.sql, &mut rng), ..statement };
+                let sql = shrink::twin(&statement.sql, &mut rng);
+                // ordinals may have changed too
+                let limited = ["limit", "offset", "fetch"].iter().any(|w| sql.to_ascii_lowercase().contains(w));
+                let twin = Statement { sql, sorted: Vec::new(), limited, ..statement };
                 let verdict = self.check(&twin, mode);
                 tally.count(&verdict);
                 self.judge(seed, &twin, mode, verdict, &mut tally);
@@ -167,7 +170,7 @@ impl<'d> Runner<'d> {
         {
             return Verdict::Refused(reason(fields.message()));
         }
-        if let (Some(End::Error(fields)), false) = (actual.get(1).map(|o| &o.end), expected.get(1).is_none())
+        if let (Some(End::Error(fields)), true) = (actual.get(1).map(|o| &o.end), expected.len() > 1)
             && fields.sqlstate() == "0A000"
         {
             return Verdict::Refused(format!("(check) {}", reason(fields.message())));
@@ -286,10 +289,11 @@ fn kind(difference: &str) -> String {
     }
 }
 
-/// A key without a place is refused before the server can complain of something else.
+/// A key without a place, and a negative LIMIT, are refused before the server can complain of something else.
 fn is_no_place(expected: &Outcome, actual: &Outcome) -> bool {
     let no_place = matches!(&actual.end, End::Error(f) if f.message().starts_with("no shard for shard key"));
-    no_place && (expected.sqlstate() == Some("23502"))
+    let negative = matches!(actual.sqlstate(), Some("2201W" | "2201X"));
+    (no_place && expected.sqlstate() == Some("23502")) || (negative && expected.sqlstate().is_some())
 }
 
 /// Where equal values that look different stand for each other (1.0 and 1.00, 30 days and 1 mon), any of them will do.
@@ -298,6 +302,8 @@ fn loose(sql: &str, outcome: &Outcome) -> Outcome {
         ["group", "distinct", "union", "intersect", "except", "min", "max", "greatest", "limit", "over"];
     let lower = sql.to_ascii_lowercase();
     let mut outcome = outcome.clone();
+    // folding constants changes what the simple protocol tells of lengths, not what Describe tells
+    outcome.columns.iter_mut().flatten().filter(|c| c.type_oid == 1042).for_each(|c| c.type_modifier = -1);
     if !REPRESENTED.iter().any(|w| lower.contains(w)) {
         return outcome;
     }

@@ -129,8 +129,14 @@ fn statement_wide(analysis: &Analysis<'_>, top: usize) -> Result<(), Error> {
         .or((!facts.conditions.is_empty()).then(|| "a function that runs by shard key, over several shards".to_owned()))
         .or((facts.shared_cte && facts.volatile.is_some())
             .then(|| "a volatile function beside a common table expression that is used twice".to_owned()))
-        .or(found(&facts.volatile.as_ref().filter(|_| facts.volatile_blocks.iter().any(|b| *b != Some(top))).map(|f| format!("volatile function {f}")),
-            "in FROM, VALUES or a subquery over several shards"));
+        .or(found(
+            &facts
+                .volatile
+                .as_ref()
+                .filter(|_| facts.volatile_blocks.iter().any(|b| *b != Some(top)))
+                .map(|f| format!("volatile function {f}")),
+            "in FROM, VALUES or a subquery over several shards",
+        ));
     match reason {
         Some(reason) => Err(refused(&reason)),
         None => Ok(()),

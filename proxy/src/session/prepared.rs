@@ -49,8 +49,7 @@ impl Session {
             }
         }
         if let Plan::AskFirst(refusal) = &planned.plan {
-            self.ask(HOME, next_number(), text, declared).await?;
-            return Err(refusal.clone().into());
+            self.ask_first(text, declared, refusal).await?;
         }
         let description = match &planned.plan {
             Plan::Unknown(_) => unknown_to_us,

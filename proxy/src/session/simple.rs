@@ -17,6 +17,7 @@ use crate::session::measure::Ran;
 use crate::sql::Statement;
 use crate::sql::command::Command;
 use crate::sql::lexer;
+use crate::value::Oid;
 use crate::wire::backend;
 use crate::wire::frontend;
 use std::sync::Arc;
@@ -246,7 +247,7 @@ impl Session {
             }
             Plan::Everywhere(everywhere) => Box::pin(self.everywhere(everywhere, text)).await,
             Plan::Explain(explain) => Box::pin(self.explain_simple(planned, explain, text)).await,
-            Plan::AskFirst(refusal) => Box::pin(self.ask_first(text, refusal)).await,
+            Plan::AskFirst(refusal) => Box::pin(self.ask_first(text, &[], refusal)).await,
             Plan::Unknown(unknown) => {
                 if Box::pin(self.look_again(&unknown.names)).await {
                     self.scan_text(text)?;
@@ -261,10 +262,23 @@ impl Session {
         }
     }
 
-    /// What we cannot read: PostgreSQL says whether it is right; only what it accepts is refused.
-    async fn ask_first(&mut self, text: &str, refusal: &Error) -> Outcome {
-        self.ask(HOME, crate::exec::cache::next_number(), text, &[]).await?;
+    /// What we cannot read: PostgreSQL says whether it is right; only what it accepts is refused. A table that is on
+    /// another shard than the one that is asked is no mistake.
+    pub(super) async fn ask_first(&mut self, text: &str, types: &[Oid], refusal: &Error) -> Outcome {
+        match self.ask(HOME, crate::exec::cache::next_number(), text, types).await {
+            Err(Failure::Error(error)) if error.code == codes::UNDEFINED_TABLE && self.is_elsewhere(&error.message) => {
+            }
+            Err(failure) => return Err(failure),
+            Ok(_) => {}
+        }
         Err(refusal.clone().into())
+    }
+
+    /// Whether a message names a relation that the catalog has.
+    fn is_elsewhere(&self, message: &str) -> bool {
+        let Some(name) = message.split('"').nth(1) else { return false };
+        let name = name.rsplit('.').next().unwrap_or(name);
+        self.snapshot().catalog.relations.values().any(|relation| relation.name.name == name)
     }
 }
 

@@ -120,7 +120,16 @@ pub struct Found {
 
 impl<'q> Scope<'q> {
     pub fn new(source: &'q SourceText<'q>, in_view: bool) -> Scope<'q> {
-        Scope { items: Vec::new(), columns: Columns::default(), parent: None, ctes: None, source, env: 0, block: None, in_view }
+        Scope {
+            items: Vec::new(),
+            columns: Columns::default(),
+            parent: None,
+            ctes: None,
+            source,
+            env: 0,
+            block: None,
+            in_view,
+        }
     }
 
     /// An empty scope inside this one.

@@ -83,11 +83,7 @@ impl<'q> Scattered<'_, '_, 'q> {
     fn orderable_column(&self, n: usize) -> Result<(), Error> {
         let facts = self.facts.outputs.as_ref().and_then(|o| self.analysis.column_facts((*o.get(n)?)?));
         match facts.map(|f| f.collation) {
-            Some(crate::catalog::Collation::None | crate::catalog::Collation::Bytes)
-                =>
-            {
-                Ok(())
-            }
+            Some(crate::catalog::Collation::None | crate::catalog::Collation::Bytes) => Ok(()),
             _ => Err(refused("ORDER BY of a position behind * over several shards")
                 .hint("Write the column's name in ORDER BY.")),
         }

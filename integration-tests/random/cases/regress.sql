@@ -103,10 +103,6 @@ SELECT FROM a
 -- refused
 SELECT n AS shardway_1, id FROM a ORDER BY id
 
--- whole rows
--- refused
-SELECT a FROM a ORDER BY id
-
 -- whole rows, as text
 SELECT a::text FROM a ORDER BY id
 
@@ -117,3 +113,11 @@ SELECT id::text FROM a ORDER BY text COLLATE "C"
 -- the type's name of a constant
 -- refused
 SELECT 'x'::text, count(*) FROM a GROUP BY text
+
+-- a text that the parser does not know, on a single table that the home shard does not have
+-- refused
+SELECT nm.id FROM nm JOIN s ON s.k = nm.k ORDER BY 1 FETCH FIRST (2) ROWS ONLY
+
+-- a time among other words, over several shards
+-- refused
+SELECT count(*) FROM a WHERE ts < E'today 10:00'
