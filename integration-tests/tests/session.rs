@@ -789,7 +789,7 @@ fn one_of_many(seed: u64, who: u64) {
     for _ in 0..150 {
         serial += 1;
         let probe = format!("SELECT {serial}, current_setting('work_mem'), current_user");
-        let mut check = |client: &mut Client, mode: usize, user: &str| {
+        let check = |client: &mut Client, mode: usize, user: &str| {
             let outcome = match mode {
                 0 => client.simple(&probe),
                 1 => client.extended(&probe, &[], false),
@@ -805,7 +805,7 @@ fn one_of_many(seed: u64, who: u64) {
                 client.execute("BEGIN");
                 client.execute("SET LOCAL ROLE helper");
                 check(&mut client, mode, "helper");
-                client.execute(*random.pick(&["COMMIT", "ROLLBACK"]));
+                client.execute(random.pick(&["COMMIT", "ROLLBACK"]));
             }
             3 => {
                 client.execute("SET ROLE helper");
