@@ -156,7 +156,10 @@ impl Deployment {
                 let columns: Vec<String> = types.iter().enumerate().map(|(i, t)| format!("k{i} {t}")).collect();
                 let keys: Vec<String> = (0..types.len()).map(|i| format!("k{i}")).collect();
                 let (columns, keys) = (columns.join(", "), keys.join(", "));
-                client.execute(&format!("CREATE TEMPORARY TABLE {} ({columns}) PARTITION BY HASH ({keys})", by_hash(types)));
+                client.execute(&format!(
+                    "CREATE TEMPORARY TABLE {} ({columns}) PARTITION BY HASH ({keys})",
+                    by_hash(types)
+                ));
             }
         }
     }

@@ -186,7 +186,12 @@ fn route_prints_plan_and_shards() {
     let last = deployment.shards()[2].database.clone();
     let away = good.replace(&format!("/{last}\""), "/nowhere\"");
     let said = with_config(&["route", "SELECT v FROM items WHERE k = 7"], &away);
-    assert!(said.code == 0 && said.out.contains("shard: s") && said.err.contains("nowhere"), "{}{}", said.out, said.err);
+    assert!(
+        said.code == 0 && said.out.contains("shard: s") && said.err.contains("nowhere"),
+        "{}{}",
+        said.out,
+        said.err
+    );
     let said = with_config(&["route", "SELECT 1"], &good.replace("/shop", "/nowhere"));
     assert!(said.code == 1 && said.err.contains("no shard answers"), "{}{}", said.out, said.err);
 }
@@ -251,7 +256,11 @@ fn a_reload_that_hides_rows_is_refused() {
         client.execute(&format!("INSERT INTO items VALUES ({key}, 'here')"));
     }
     let old = deployment.proxy().config();
-    reload(&deployment, "function = \"hash\"", "function = \"hash\"\nplacement = [{ buckets = \"0-4095\", shard = \"s1\" }]");
+    reload(
+        &deployment,
+        "function = \"hash\"",
+        "function = \"hash\"\nplacement = [{ buckets = \"0-4095\", shard = \"s1\" }]",
+    );
     let proxy = deployment.proxy();
     proxy.wait_for_log("configuration refused", Duration::from_secs(8));
     assert!(proxy.log().contains("items"), "the table is named");

@@ -67,7 +67,17 @@ fn plan_layout(shards: usize) -> Layout {
          {{ values = [\"c\"], shard = \"s{second}\" }}]"
     );
     let by_tenant = [
-        "tenants", "users", "orders", "order_items", "loose", "tickets", "audited", "guarded", "mails", "moods", "invoices",
+        "tenants",
+        "users",
+        "orders",
+        "order_items",
+        "loose",
+        "tickets",
+        "audited",
+        "guarded",
+        "mails",
+        "moods",
+        "invoices",
     ];
     let layout = by_tenant.iter().fold(layout.hash_map("tenants", &["bigint"]), |layout, table| {
         layout.sharded(&format!("public.{table}"), &["tenant_id"])
@@ -80,9 +90,7 @@ fn plan_layout(shards: usize) -> Layout {
         .hash_map("readings", &["text", "bigint"])
         .sharded("public.readings", &["region", "device"])
         .map("months", &["date"], &months)
-        .placed(&format!(
-            "CASE WHEN day < '2024-01-01' THEN 0 WHEN day < '2024-07-01' THEN {second} ELSE {third} END"
-        ))
+        .placed(&format!("CASE WHEN day < '2024-01-01' THEN 0 WHEN day < '2024-07-01' THEN {second} ELSE {third} END"))
         .sharded("public.events", &["day"])
         .map("zones", &["text"], &zones)
         .placed(&format!("CASE WHEN zone IN ('a', 'b') THEN 0 WHEN zone = 'c' THEN {second} ELSE -1 END"))
@@ -112,7 +120,8 @@ fn plan_cases_over(shards: usize) {
     let mut report = Report::default();
     for mut case in corpus::read_directory(&folder, "plan") {
         // What the plan over several shards refuses, may be refused.
-        case.refused = case.expected.as_ref().is_some_and(|plan| plan.contains("error 0A000")) && !integration_tests::direct();
+        case.refused =
+            case.expected.as_ref().is_some_and(|plan| plan.contains("error 0A000")) && !integration_tests::direct();
         case.skip |= DIFFERENT.iter().any(|(file, sql)| case.place.starts_with(file) && case.sql == *sql);
         differential.give_values(&mut case);
         differential.check(&case, &mut report);

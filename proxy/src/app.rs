@@ -101,7 +101,9 @@ pub fn main() -> ExitCode {
         match arguments.command {
             Command::Run { config } => run(&config).await,
             Command::Check { config, offline, verify } => check::check(&config, depth(offline, verify)).await,
-            Command::Demo { shards, port, http_port, dir } => run_demo(DemoOptions { shards, port, http_port, dir }).await,
+            Command::Demo { shards, port, http_port, dir } => {
+                run_demo(DemoOptions { shards, port, http_port, dir }).await
+            }
             Command::Route { config, database, sql } => route::print(&config, database.as_deref(), &sql).await,
         }
     });

@@ -54,7 +54,8 @@ fn choose<'a>(config: &'a Config, name: Option<&str>) -> Result<&'a DatabaseConf
 async fn catalog(config: &Config, database: &DatabaseConfig) -> Result<Arc<Catalog>, String> {
     let built = Database::new(database, &config.pool).map_err(|e| e.to_string())?;
     let answers = built.control().read_all("SELECT 1::text").await;
-    let away: Vec<String> = answers.iter().filter_map(|a| a.as_ref().err()).map(|e| describe(&database.name, e)).collect();
+    let away: Vec<String> =
+        answers.iter().filter_map(|a| a.as_ref().err()).map(|e| describe(&database.name, e)).collect();
     if away.len() == answers.len() {
         let reason = "a plan needs the columns and types of the tables, and no shard answers";
         return Err(format!("{}\n{reason}", away.join("\n")));

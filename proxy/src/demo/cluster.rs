@@ -242,11 +242,10 @@ async fn run(mut command: Command, account: Option<Account>, directory: &Path) -
     command.stdin(Stdio::null()).current_dir(directory);
     as_account(&mut command, account);
     let name = command.as_std().get_program().to_string_lossy().into_owned();
-    let output = command
-        .kill_on_drop(true)
-        .output()
-        .await
-        .map_err(|e| format!("cannot run {name} in {} (can the servers' user enter it?): {e}", directory.display()))?;
+    let output =
+        command.kill_on_drop(true).output().await.map_err(|e| {
+            format!("cannot run {name} in {} (can the servers' user enter it?): {e}", directory.display())
+        })?;
     if output.status.success() {
         return Ok(());
     }

@@ -229,7 +229,12 @@ impl Parts {
     }
 }
 
-async fn open(shared: &Arc<Shared>, state: &Arc<State>, connection: &mut Connection, startup: &Startup) -> Outcome<Parts> {
+async fn open(
+    shared: &Arc<Shared>,
+    state: &Arc<State>,
+    connection: &mut Connection,
+    startup: &Startup,
+) -> Outcome<Parts> {
     connection.max_message = limits::AUTH_MESSAGE_BYTES;
     if *shared.draining.borrow() {
         return Err(Error::fatal(codes::CANNOT_CONNECT_NOW, "the proxy is shutting down").into());

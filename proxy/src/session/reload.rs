@@ -32,7 +32,8 @@ impl Session {
                         "terminating connection because its shards were configured anew",
                     )));
                 }
-                self.forced = self.forced.and_then(|shard| renumbered(shard, &self.backends.database.config, &database.config));
+                self.forced =
+                    self.forced.and_then(|shard| renumbered(shard, &self.backends.database.config, &database.config));
             }
             let database = Arc::clone(database);
             self.backends.take_over(database);

@@ -1,7 +1,7 @@
 //! Column bytes ↔ [`Datum`]: the values of the types that Shardway compares, hashes and sums itself, exactly as
 //! PostgreSQL does. What is not here is computed by PostgreSQL.
 //!
-//! A [`Datum`] is the value of a shard key (for routing: [`key`], [`array`], [`hash`]). A merge works on the bytes that
+//! A [`Datum`] is the value of a shard key (for routing: [`key`], [`mod@array`], [`hash`]). A merge works on the bytes that
 //! shards send: [`binary`] compares them, [`numeric`] adds and divides, [`output`] writes results.
 
 pub mod array;

@@ -97,7 +97,7 @@ impl Variables {
         text::boolean(self.get("standard_conforming_strings")?)
     }
 
-    /// SET [SESSION]. What belongs to a transaction and what cannot be set is not kept (see `kinds`).
+    /// `SET [SESSION]`. What belongs to a transaction and what cannot be set is not kept (see `kinds`).
     pub fn set(&mut self, name: &str, value: &str) {
         self.change(name, Some(value));
     }
