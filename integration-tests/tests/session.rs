@@ -805,7 +805,8 @@ fn one_of_many(seed: u64, who: u64) {
                 client.execute("BEGIN");
                 client.execute("SET LOCAL ROLE helper");
                 check(&mut client, mode, "helper");
-                client.execute(random.pick(&["COMMIT", "ROLLBACK"]));
+                let end = *random.pick(&["COMMIT", "ROLLBACK"]);
+                client.execute(end);
             }
             3 => {
                 client.execute("SET ROLE helper");
