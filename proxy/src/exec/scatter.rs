@@ -299,8 +299,11 @@ fn feed(
     let mut result = Ok(false);
     loop {
         if let Some(most) = keep.filter(|most| client.write.len() > *most) {
-            result = Err(Error::new(codes::PROGRAM_LIMIT, format!("a portal over several shards keeps more than {most} bytes"))
-                .hint("Add LIMIT to the query, or fetch all rows at once."));
+            result = Err(Error::new(
+                codes::PROGRAM_LIMIT,
+                format!("a portal over several shards keeps more than {most} bytes"),
+            )
+            .hint("Add LIMIT to the query, or fetch all rows at once."));
             break;
         }
         let burst = keep.is_none() && client.write.len() >= limits::WRITE_BURST_BYTES;

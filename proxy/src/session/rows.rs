@@ -302,7 +302,8 @@ impl Session {
             parameters: NO_VALUES,
             formats: &formats,
             limit,
-            offset, keep: None
+            offset,
+            keep: None,
         };
         let rows = self.run_scatter(&execution, &description, preface).await?;
         backend::put_command_complete(&mut self.client.write, &format!("SELECT {rows}"));
