@@ -805,8 +805,8 @@ fn one_of_many(seed: u64, who: u64) {
                 client.execute("BEGIN");
                 client.execute("SET LOCAL ROLE helper");
                 check(&mut client, mode, "helper");
-                let ending: &&str = random.pick(&["COMMIT", "ROLLBACK"]);
-                client.execute(ending);
+                let end = *random.pick(&["COMMIT", "ROLLBACK"]);
+                client.execute(end);
             }
             3 => {
                 client.execute("SET ROLE helper");

@@ -4,6 +4,7 @@
 use crate::catalog::ShardId;
 use crate::error::Error;
 use crate::error::Result;
+use crate::error::codes;
 use crate::exec::backends::Backends;
 use crate::exec::backends::Held;
 use crate::exec::cache::Description;
@@ -38,8 +39,8 @@ pub struct Execution<'a> {
     pub formats: &'a [i16],
     pub limit: Option<u64>,
     pub offset: u64,
-    /// Rows stay in the client's write buffer, which may grow to so many bytes: the portal gives them in portions.
-    pub hold: Option<usize>,
+    /// All rows are kept in the client's write buffer, up to this many bytes, instead of being written as they come.
+    pub keep: Option<usize>,
 }
 
 /// Makes sure that a statement is prepared on a connection; true when a ParseComplete will come.
@@ -261,71 +262,52 @@ async fn drive(
     merge: &mut Merge,
     preface: &mut BytesMut,
 ) -> Result<Result<()>, Broken> {
-    let burst = execution.hold.unwrap_or(limits::WRITE_BURST_BYTES);
     while let Want::Input(input) = merge.wants() {
         let Some(held) = execution.shards.get(input).and_then(|&s| backends.find(s)) else {
             return Ok(Err(Error::internal("the merge wants an input that is not there")));
         };
-        let fed = feed(held, client, burst, merge, input, preface);
+        let fed = feed(held, client, merge, input, preface, execution.keep);
         let server: &mut ServerConnection = &mut held.lease;
         match fed {
             Ok(true) => {}
             Ok(false) => {
-                if let Err(error) = wait(server, client, execution.hold.is_none()).await? {
+                if let Err(error) = wait(server, client, execution.keep.is_none()).await? {
                     return Ok(Err(error));
                 }
             }
             Err(error) => return Ok(Err(error)),
         }
-        if client.write.len() >= burst {
-            if execution.hold.is_some() {
-                return Ok(Err(too_much_held()));
-            }
+        if execution.keep.is_none() && client.write.len() >= limits::WRITE_BURST_BYTES {
             client.flush().await.map_err(|_| Broken::Client)?;
         }
     }
     Ok(Ok(()))
 }
 
-fn too_much_held() -> Error {
-    Error::unsupported("a row limit on a portal over several shards whose rows are more than the merge may hold")
-        .hint("Fetch all rows, add LIMIT to the query, or raise merge_memory.")
-}
-
-/// Moves frames, with no more than so many rows among them; how many rows these were.
-pub fn deal(held: &mut BytesMut, out: &mut BytesMut, most: u64) -> u64 {
-    let mut rows = 0;
-    let mut end = 0;
-    while let Some(rest) = held.get(end..)
-        && let Ok(Some(head)) = crate::wire::head(rest, usize::MAX)
-    {
-        if head.tag == backend::DATA_ROW {
-            if rows == most {
-                break;
-            }
-            rows += 1;
-        }
-        end += head.total;
-    }
-    out.extend_from_slice(&held.split_to(end.min(held.len())));
-    rows
-}
-
 /// Feeds frames of one input while the merge wants this input; false when bytes are missing.
 fn feed(
     held: &mut Held,
     client: &mut Connection,
-    burst: usize,
     merge: &mut Merge,
     input: usize,
     preface: &mut BytesMut,
+    keep: Option<usize>,
 ) -> Result<bool> {
     let server: &mut ServerConnection = &mut held.lease;
     let mut buffer = std::mem::take(&mut server.io.read);
     let mut at = 0;
     let mut result = Ok(false);
     loop {
-        if merge.wants() != Want::Input(input) || client.write.len() >= burst {
+        if let Some(most) = keep.filter(|most| client.write.len() > *most) {
+            result = Err(Error::new(
+                codes::PROGRAM_LIMIT,
+                format!("a portal over several shards keeps more than {most} bytes"),
+            )
+            .hint("Add LIMIT to the query, or fetch all rows at once."));
+            break;
+        }
+        let burst = keep.is_none() && client.write.len() >= limits::WRITE_BURST_BYTES;
+        if merge.wants() != Want::Input(input) || burst {
             result = Ok(true);
             break;
         }

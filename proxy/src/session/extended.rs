@@ -7,7 +7,6 @@ use crate::error::codes;
 use crate::exec::backends::State;
 use crate::exec::cache::Planned;
 use crate::exec::scatter;
-use crate::exec::scatter::Execution;
 use crate::exec::scatter::statement_name;
 use crate::plan::Plan;
 use crate::plan::RowsPlan;
@@ -290,7 +289,8 @@ impl Session {
             formats,
             limit,
             offset,
-            rest: None,
+            done: false,
+            rest: BytesMut::new(),
         })))
     }
 
@@ -430,62 +430,50 @@ impl Session {
         let preface = std::mem::take(&mut self.pipeline.kept);
         self.drain(false).await?;
         let Some(Portal::Scatter(mut portal)) = self.portals.remove(name) else { return Err(no_portal(name).into()) };
-        let most = u64::try_from(max_rows).ok().filter(|most| *most > 0);
-        let mut rows = 0;
-        let mut rest = match portal.rest.take() {
-            Some(rest) => {
+        let most = usize::try_from(max_rows).ok().filter(|most| *most > 0);
+        let started = Instant::now();
+        let ran = match most {
+            _ if portal.done => {
                 self.client.write.extend_from_slice(&preface);
-                rest
+                Ok(None)
             }
-            None => {
-                let started = Instant::now();
-                let mut rest = BytesMut::new();
-                let kept = if most.is_some() { Some(&mut rest) } else { None };
-                let ran = self.run_portal(&portal, preface, kept).await;
-                measure::count_statement(
-                    &portal.planned.command,
-                    measure::Ran::Scatter,
-                    ran.is_ok(),
-                    started.elapsed(),
-                );
-                rows = ran?;
-                rest
-            }
+            None => self.run_portal(&portal, preface).await.map(Some),
+            Some(_) => self.fill_portal(&mut portal, preface).await.map(|()| None),
         };
-        if most.is_some() || !rest.is_empty() {
-            rows = scatter::deal(&mut rest, &mut self.client.write, most.unwrap_or(u64::MAX));
+        if !portal.done {
+            measure::count_statement(&portal.planned.command, measure::Ran::Scatter, ran.is_ok(), started.elapsed());
         }
-        portal.rest = Some(rest);
+        let streamed = ran?;
+        portal.done = true;
+        let (rows, whole) = match streamed {
+            Some(rows) => (rows, true),
+            None => give_rows(&mut portal.rest, &mut self.client.write, most.unwrap_or(usize::MAX)),
+        };
         self.portals.insert(name.to_vec(), Portal::Scatter(portal));
-        // As PostgreSQL, which does not look ahead: as many rows as were asked for are never the end.
-        if most == Some(rows) {
-            backend::put_bare(&mut self.client.write, backend::PORTAL_SUSPENDED);
-        } else {
+        if whole {
             backend::put_command_complete(&mut self.client.write, &format!("SELECT {rows}"));
+        } else {
+            backend::put_bare(&mut self.client.write, backend::PORTAL_SUSPENDED);
         }
         Ok(())
     }
 
-    /// Runs a portal over several shards. With `kept` the rows are kept there, as many as the merge may hold.
-    pub(super) async fn run_portal(
-        &mut self,
-        portal: &ScatterPortal,
-        preface: BytesMut,
-        kept: Option<&mut BytesMut>,
-    ) -> Outcome<u64> {
-        let most = self.client.write.len().saturating_add(self.backends.database.config.merge_bytes);
-        let execution = Execution {
-            planned: &portal.planned,
-            plan: &portal.plan,
-            text: shard_text(&portal.planned)?,
-            shards: &portal.shards,
-            parameters: &portal.parameters,
-            formats: &portal.formats,
-            limit: portal.limit,
-            offset: portal.offset,
-            hold: kept.is_some().then_some(most),
-        };
-        self.run_scatter(&execution, &portal.description, preface, kept).await
+    pub(super) async fn run_portal(&mut self, portal: &ScatterPortal, preface: BytesMut) -> Outcome<u64> {
+        let text = shard_text(&portal.planned)?;
+        self.run_scatter(&portal.execution(text, None), &portal.description, preface).await
+    }
+
+    /// Runs a portal whose rows are asked for in parts: what is left over is kept in it, within the bound of a merge.
+    async fn fill_portal(&mut self, portal: &mut ScatterPortal, preface: BytesMut) -> Outcome {
+        let keep = Some(self.backends.database.config.merge_bytes);
+        let before = std::mem::take(&mut self.client.write);
+        let text = shard_text(&portal.planned)?;
+        let ran = self.run_scatter(&portal.execution(text, keep), &portal.description, BytesMut::new()).await;
+        let rows = std::mem::replace(&mut self.client.write, before);
+        ran?;
+        self.client.write.extend_from_slice(&preface);
+        portal.rest = rows;
+        Ok(())
     }
 
     async fn close_object(&mut self, body: &[u8]) -> Outcome {
@@ -531,4 +519,17 @@ fn put_fields(out: &mut BytesMut, fields: Option<&[backend::Field]>) {
         Some(fields) => backend::put_row_description(out, fields),
         None => backend::put_bare(out, backend::NO_DATA),
     }
+}
+
+/// Gives up to `most` rows; their number, and whether the portal has come to its end. As PostgreSQL, a portal that has
+/// given exactly what was asked for is suspended, whether it has more or not.
+fn give_rows(rest: &mut BytesMut, out: &mut BytesMut, most: usize) -> (u64, bool) {
+    let (mut at, mut rows) = (0, 0);
+    while rows < most {
+        let Ok(Some(head)) = crate::wire::head(rest.get(at..).unwrap_or_default(), usize::MAX) else { break };
+        at += head.total;
+        rows += 1;
+    }
+    out.extend_from_slice(&rest.split_to(at.min(rest.len())));
+    (rows as u64, rows < most)
 }

@@ -6,6 +6,7 @@ use crate::error::codes;
 use crate::exec::backends::run_on;
 use crate::exec::cache::Description;
 use crate::exec::cache::Planned;
+use crate::exec::scatter::Execution;
 use crate::plan::Effect;
 use crate::plan::Plan;
 use crate::plan::RowsPlan;
@@ -52,8 +53,26 @@ pub struct ScatterPortal {
     pub formats: Vec<i16>,
     pub limit: Option<u64>,
     pub offset: u64,
-    /// The rows that were not given yet, as whole frames, once it has run.
-    pub rest: Option<BytesMut>,
+    pub done: bool,
+    /// Rows of an Execute with a row limit that are not given yet: whole DataRow frames.
+    pub rest: BytesMut,
+}
+
+impl ScatterPortal {
+    /// Its execution with the shards' text; `keep`: see [`Execution::keep`].
+    pub fn execution<'a>(&'a self, text: &'a str, keep: Option<usize>) -> Execution<'a> {
+        Execution {
+            planned: &self.planned,
+            plan: &self.plan,
+            text,
+            shards: &self.shards,
+            parameters: &self.parameters,
+            formats: &self.formats,
+            limit: self.limit,
+            offset: self.offset,
+            keep,
+        }
+    }
 }
 
 impl Portal {
@@ -116,7 +135,7 @@ impl Session {
                 let fields = portal.description.fields.clone().unwrap_or_default();
                 let mut preface = BytesMut::new();
                 backend::put_row_description(&mut preface, &fields);
-                let rows = self.run_portal(&portal, preface, None).await?;
+                let rows = self.run_portal(&portal, preface).await?;
                 backend::put_command_complete(&mut self.client.write, &format!("SELECT {rows}"));
                 Ok(())
             }

@@ -303,21 +303,20 @@ impl Session {
             formats: &formats,
             limit,
             offset,
-            hold: None,
+            keep: None,
         };
-        let rows = self.run_scatter(&execution, &description, preface, None).await?;
+        let rows = self.run_scatter(&execution, &description, preface).await?;
         backend::put_command_complete(&mut self.client.write, &format!("SELECT {rows}"));
         Ok(())
     }
 
     /// Runs a scattered statement; its rows go to the client, behind `preface` (row description and the like), which is
-    /// given once a shard has bound the statement. With `kept` the rows, and what comes between them, go there.
+    /// given once a shard has bound the statement.
     pub(super) async fn run_scatter(
         &mut self,
         execution: &Execution<'_>,
         description: &Description,
         preface: BytesMut,
-        kept: Option<&mut BytesMut>,
     ) -> Outcome<u64> {
         self.ran = measure::Ran::Scatter;
         self.refuse_serializable(execution.shards)?;
@@ -325,13 +324,8 @@ impl Session {
             // The merge compares bytes.
             return Err(foreign_encoding().into());
         }
-        let before = self.client.write.len();
         let ran = scatter::run(&mut self.backends, &mut self.client, &self.variables, execution, description, preface)
             .await?;
-        if let Some(kept) = kept {
-            *kept = self.client.write.split_off(before.min(self.client.write.len()));
-            scatter::deal(kept, &mut self.client.write, 0);
-        }
         for &shard in execution.shards {
             if let Some(held) = self.backends.find(shard) {
                 held.lease.changed.clear();
@@ -342,6 +336,9 @@ impl Session {
             Ok(rows) => Ok(rows),
             Err(error) => {
                 self.learn_from(&error);
+                if execution.keep.is_some() {
+                    return Err(Failure::Error(error));
+                }
                 backend::put_error(&mut self.client.write, &error);
                 Err(Failure::Reported)
             }
