@@ -20,6 +20,7 @@ use crate::plan::PinReason;
 use crate::plan::RowsPlan;
 use crate::plan::ScatterPlan;
 use crate::plan::SetConfig;
+use crate::plan::Target;
 use crate::route;
 use crate::route::Param;
 use crate::route::Route;
@@ -66,6 +67,9 @@ impl Session {
 
     /// Where a statement runs.
     pub(super) fn choose(&self, rows: &RowsPlan, values: &Values<'_>) -> Result<Route> {
+        if matches!(rows.target, Target::Keys { .. }) {
+            self.refuse_null_equals()?;
+        }
         let snapshot = self.snapshot();
         let write = rows.effect == Effect::Write;
         Ok(match route::shards(&rows.target, values, &snapshot.catalog, write)? {
@@ -78,6 +82,19 @@ impl Session {
             Route::Nowhere => Route::One(self.nearest()),
             route => route,
         })
+    }
+
+    /// Under transform_null_equals a server reads `key = NULL` as IS NULL; here it is what matches nothing.
+    fn refuse_null_equals(&self) -> Result<()> {
+        let set = self.variables.get("transform_null_equals");
+        let on = set.and_then(crate::variables::text::boolean).unwrap_or(false);
+        if on && self.backends.database.config.shards.len() > 1 {
+            return Err(Error::unsupported(
+                "statements on sharded tables under transform_null_equals are not supported",
+            )
+            .hint("RESET transform_null_equals, and write IS NULL."));
+        }
+        Ok(())
     }
 
     /// Reads of reference tables go round.
