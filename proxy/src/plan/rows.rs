@@ -17,13 +17,12 @@ use super::analyse::Write;
 use super::functions;
 use super::functions::Kind;
 use super::scatter;
+use super::schema::triggers;
 use super::source::SourceText;
 use super::words;
 use crate::catalog::Catalog;
 use crate::catalog::Placement;
 use crate::catalog::ShardId;
-use crate::catalog::Trigger;
-use crate::catalog::Volatility;
 use crate::error::Error;
 use crate::sql::Statement;
 use crate::sql::command::Command;
@@ -264,7 +263,7 @@ fn opaque_construct(facts: &Facts, context: &Context<'_>) -> Option<String> {
         if let Some(function) = opaque_default(write, context) {
             return Some(format!("function {function} in a default of {table}"));
         }
-        if let Some(trigger) = write.relation.triggers.iter().find(|t| !is_harmless(t, context)) {
+        if let Some(trigger) = write.relation.triggers.iter().find(|t| !triggers::is_harmless(t, context)) {
             return Some(format!("trigger {} of {table}", trigger.name));
         }
     }
@@ -287,20 +286,6 @@ fn opaque_default(write: &Write, context: &Context<'_>) -> Option<String> {
 fn called_name(before: &str) -> &str {
     let start = before.rfind(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$')).map_or(0, |at| at + 1);
     before.get(start..).unwrap_or("")
-}
-
-/// A trigger whose function is declared IMMUTABLE, or built in.
-fn is_harmless(trigger: &Trigger, context: &Context<'_>) -> bool {
-    if trigger.function.schema == "pg_catalog" {
-        return true;
-    }
-    let functions = &context.catalog.functions;
-    let declared =
-        functions.declared.iter().any(|d| d.schema == trigger.function.schema && d.name == trigger.function.name);
-    let immutable = functions.user.get(&trigger.function.name).is_some_and(|all| {
-        all.iter().filter(|f| f.name == trigger.function).all(|f| f.volatility == Volatility::Immutable)
-    });
-    declared || immutable
 }
 
 /// SELECT INTO makes an unlisted table, on the home shard.

@@ -25,7 +25,8 @@ fn fires(trigger: &Trigger, event: &str) -> bool {
     trigger.events.to_ascii_uppercase().contains(event)
 }
 
-fn is_harmless(trigger: &Trigger, context: &Context<'_>) -> bool {
+/// A trigger whose function is declared IMMUTABLE, or in the configuration, or built in.
+pub fn is_harmless(trigger: &Trigger, context: &Context<'_>) -> bool {
     if trigger.function.schema == "pg_catalog" {
         return true;
     }
