@@ -12,11 +12,13 @@ pub mod encoding;
 pub mod everywhere;
 pub mod explain;
 pub mod extended;
+pub mod function_call;
 pub mod handshake;
 pub mod lookup;
 pub mod measure;
 pub mod pipeline;
 pub mod portal;
+pub mod prepare_transaction;
 pub mod prepared;
 pub mod registry;
 pub mod reload;
@@ -263,17 +265,9 @@ impl Session {
             | frontend::SYNC => self.extended(tag, &body).await,
             // Left over from a copy that ended early.
             frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL => Ok(()),
-            frontend::FUNCTION_CALL => self.function_call().await,
+            frontend::FUNCTION_CALL => self.function_call(&body).await,
             _ => Err(Failure::Fatal(Error::protocol(format!("invalid frontend message type {tag}")))),
         }
-    }
-
-    async fn function_call(&mut self) -> Outcome {
-        if !self.join_pipeline().await? {
-            return Ok(());
-        }
-        let refusal = Error::unsupported("function call messages are not supported").hint("Use SELECT.");
-        self.answer_query(Err(refusal.into())).await
     }
 
     /// Tells the client of an error, and counts it.

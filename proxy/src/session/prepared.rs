@@ -157,8 +157,8 @@ impl Session {
             })
         };
         if fields(&again.description) != fields(&prepared.description) {
-            // As PostgreSQL says it, and as drivers know it.
-            return Err(Error::unsupported(CHANGED_RESULT).into());
+            // As PostgreSQL says it, and as drivers know it: pgjdbc and asyncpg prepare again by the routine's name.
+            return Err(Error::unsupported(CHANGED_RESULT).from_routine("RevalidateCachedQuery").into());
         }
         let again = Arc::new(again);
         self.prepared.insert(name.to_vec(), Arc::clone(&again));

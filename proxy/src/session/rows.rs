@@ -221,11 +221,19 @@ impl Session {
         if self.pipeline.executing {
             return self.forward_in_pipeline(shard, text).await;
         }
+        self.forward_message(shard, |out| frontend::put_query(out, text)).await
+    }
+
+    /// Sends a message that is answered up to ReadyForQuery, and relays the answer without it.
+    ///
+    /// # Errors
+    /// `Reported`: the server's own, which the client has.
+    pub(super) async fn forward_message(&mut self, shard: ShardId, put: impl FnOnce(&mut BytesMut)) -> Outcome {
         let held = self.backends.acquire(shard, &self.variables).await?;
         // What settling has changed is what the client knows already.
         held.lease.changed.clear();
         held.lease.broken = true;
-        frontend::put_query(&mut held.lease.io.write, text);
+        put(&mut held.lease.io.write);
         let told = relay(held, &mut self.client).await;
         let told = match told {
             Ok(told) => told,
