@@ -38,6 +38,14 @@ impl Stream {
         }
     }
 
+    /// What a login on the server at the other end is bound to, over TLS (`tls::end_point`).
+    pub fn end_point(&self) -> Option<Vec<u8>> {
+        match self {
+            Stream::Plain(_) => None,
+            Stream::Tls(s) => s.get_ref().1.peer_certificates()?.first().and_then(|own| crate::tls::end_point(own)),
+        }
+    }
+
     pub fn is_tls(&self) -> bool {
         matches!(self, Stream::Tls(_))
     }

@@ -147,7 +147,8 @@ impl Connector {
         io.write.put_slice(&body);
         let gone = |e: std::io::Error| lost(&format!("login to {self}"), &e);
         io.flush().await.map_err(gone)?;
-        let mut auth = ServerAuth::new(&login.user, login.password.as_ref().map(|p| p.0.as_str()));
+        let mut auth =
+            ServerAuth::new(&login.user, login.password.as_ref().map(|p| p.0.as_str()), io.stream.end_point());
         let mut parameters = BTreeMap::new();
         let mut key = (0, Vec::new());
         loop {

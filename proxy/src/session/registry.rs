@@ -22,7 +22,7 @@ pub struct State {
     pub config: Config,
     pub databases: HashMap<String, Arc<Database>>,
     pub logins: Arc<Logins>,
-    pub tls: Option<Arc<rustls::ServerConfig>>,
+    pub tls: Option<crate::tls::Acceptor>,
 }
 
 /// Shared by all sessions.
