@@ -121,6 +121,12 @@ impl Connection {
         Ok(n)
     }
 
+    /// Waits until the socket has something to read, or has ended. Cheaper than `fill` where mostly nothing comes.
+    /// Cancel-safe.
+    pub async fn readable(&self) -> io::Result<()> {
+        poll_fn(|cx| self.stream.tcp().poll_read_ready(cx)).await
+    }
+
     fn reserve(&mut self) {
         if self.read.capacity() - self.read.len() < 4 * 1024 {
             self.read.reserve(limits::READ_BURST_BYTES.min(8 * 1024 + self.read.len()));

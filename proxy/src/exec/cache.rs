@@ -3,6 +3,7 @@
 use crate::limits;
 use crate::plan::Plan;
 use crate::sql::command::Command;
+use crate::sql::normalize::Literal;
 use crate::value::Oid;
 use crate::wire::backend::Field;
 use lru::LruCache;
@@ -30,6 +31,9 @@ pub struct Planned {
     /// The plan holds for every text with the same normalised form, as long as these literals are the same.
     pub template: bool,
     pub fixed: Vec<(usize, String)>,
+    /// The literals of `text`, where a route may need them, and whether backslashes were plain when they were cut out.
+    pub literals: Vec<Literal>,
+    pub conforming_strings: bool,
     /// The text for the shards of a scattered statement, with this text's literals in it.
     pub shard_text: Option<String>,
     /// Types of parameters that the client declared: what servers are told.

@@ -53,8 +53,39 @@ pub fn prepare(server: &mut ServerConnection, number: u64, text: &[u8], types: &
     true
 }
 
-pub fn statement_name(number: u64) -> String {
-    format!("shardway_{number}")
+pub fn statement_name(number: u64) -> StatementName {
+    let mut name = StatementName { bytes: *b"shardway_00000000000000000000", start: 0 };
+    // Digits from behind, then the prefix before them.
+    let mut rest = number;
+    let mut at = name.bytes.len();
+    for byte in name.bytes.iter_mut().rev() {
+        *byte = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        at -= 1;
+        if rest == 0 {
+            break;
+        }
+    }
+    name.start = at.saturating_sub(PREFIX.len());
+    for (byte, letter) in name.bytes.iter_mut().skip(name.start).zip(PREFIX) {
+        *byte = *letter;
+    }
+    name
+}
+
+const PREFIX: &[u8] = b"shardway_";
+
+/// A statement's name on servers: `shardway_<number>`, made without the heap, since every Bind names one.
+#[derive(Clone, Copy, Debug)]
+pub struct StatementName {
+    bytes: [u8; PREFIX.len() + 20],
+    start: usize,
+}
+
+impl StatementName {
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(self.start..).unwrap_or_default()
+    }
 }
 
 /// Closes the least recently used statements above the bound; how many CloseComplete will come.

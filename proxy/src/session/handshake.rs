@@ -32,9 +32,9 @@ use crate::wire::startup;
 use crate::wire::startup::First;
 use crate::wire::startup::Startup;
 use bytes::BytesMut;
+use hashbrown::HashMap;
+use hashbrown::HashSet;
 use std::collections::BTreeMap;
-use std::collections::HashMap;
-use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -227,7 +227,6 @@ struct Parts {
 
 impl Parts {
     fn into_session(self, shared: Arc<Shared>, client: Connection) -> Session {
-        let draining = shared.draining.subscribe();
         Session {
             backends: Backends::new(self.database, self.user, self.logins, self.cancel, self.keep_all),
             shared,
@@ -250,8 +249,7 @@ impl Parts {
             context_of: None,
             untold: BTreeMap::new(),
             several: false,
-            _seat: self.seat,
-            draining,
+            seat: self.seat,
         }
     }
 }
@@ -263,7 +261,7 @@ async fn open(
     startup: &Startup,
 ) -> Outcome<Parts> {
     connection.max_message = limits::AUTH_MESSAGE_BYTES;
-    if *shared.draining.borrow() {
+    if shared.is_draining() {
         return Err(Error::fatal(codes::CANNOT_CONNECT_NOW, "the proxy is shutting down").into());
     }
     if state.config.listen.tls.as_ref().is_some_and(|t| t.required) && !connection.stream.is_tls() {

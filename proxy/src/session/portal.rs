@@ -123,7 +123,7 @@ impl Session {
             Plan::Rows(rows) => rows,
             _ => return Box::pin(self.run_local(&prepared.planned)).await,
         };
-        match self.place(rows, &prepared.text, &params)? {
+        match self.place_planned(rows, &prepared.planned, &params)? {
             Route::One(shard) => {
                 self.before_whole(rows, shard).await?;
                 self.execute_whole(shard, &prepared.planned, bind.tail).await
