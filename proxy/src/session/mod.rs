@@ -18,6 +18,7 @@ pub mod measure;
 pub mod pipeline;
 pub mod portal;
 pub mod prepared;
+pub mod reference;
 pub mod registry;
 pub mod reload;
 pub mod reported;
