@@ -171,7 +171,7 @@ async fn shard_types(held: &mut Held, execution: &Execution<'_>, params: &[Oid])
 }
 
 /// An error in a text of ours: its position means nothing to the client.
-fn without_position(error: Error) -> Error {
+pub fn without_position(error: Error) -> Error {
     let Some(raw) = &error.raw else { return error };
     let mut out = BytesMut::new();
     let mut reader = crate::wire::read::Reader::new(raw);

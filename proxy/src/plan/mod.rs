@@ -11,6 +11,7 @@ mod explain;
 mod functions;
 mod names;
 mod predicates;
+mod reference;
 mod rows;
 mod scatter;
 mod schema;
@@ -80,12 +81,38 @@ pub struct RowsPlan {
     pub pins: Option<PinReason>,
     /// COPY … FROM STDIN or TO STDOUT on one shard.
     pub copy: Option<CopyDirection>,
+    /// A write to reference tables: how it has the same effect on every shard.
+    pub everyone: Option<Arc<EveryonePlan>>,
     /// Ordinals of the literals whose values this plan was made for: it serves another text of the same normalised
     /// form only if these are the same there.
     pub fixed: Vec<usize>,
     /// The statement changes the schema (SELECT INTO, CREATE TEMP TABLE AS): read the catalog again afterwards. With
     /// `temporary`, these temporary tables exist afterwards.
     pub makes: Makes,
+}
+
+/// A write to reference tables.
+#[derive(Clone, Debug)]
+pub struct EveryonePlan {
+    /// The reference tables that are read or written: their writers wait for each other, in this order.
+    pub locks: Vec<QualifiedName>,
+    /// What may differ between shards: the lead shard computes, and the images of its rows are applied elsewhere. Else
+    /// the same text runs on every shard.
+    pub varies: Option<String>,
+    /// How images are taken and applied, or why they cannot be.
+    pub images: Result<Arc<ImagesPlan>, Error>,
+}
+
+/// The lead shard's text returns hidden columns behind those of the client; each row of them is applied elsewhere.
+#[derive(Clone, Debug)]
+pub struct ImagesPlan {
+    /// The client's text up to the end of this token, then `returning`.
+    pub last: usize,
+    pub returning: String,
+    /// Of each hidden column: whether its values travel in binary format.
+    pub binary: Vec<bool>,
+    /// Applies one row: `$n` is the n-th hidden column.
+    pub apply: String,
 }
 
 /// What exists after a statement that did not exist before it.
@@ -460,6 +487,7 @@ impl RowsPlan {
             set_config: Vec::new(),
             pins: None,
             copy: None,
+            everyone: None,
             fixed: Vec::new(),
             makes: Makes::default(),
         }

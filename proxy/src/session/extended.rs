@@ -129,7 +129,9 @@ impl Session {
         };
         match &portal {
             Portal::Remote { .. } => {}
-            Portal::Local { .. } => self.reply(|out| backend::put_bare(out, backend::BIND_COMPLETE)),
+            Portal::Local { .. } | Portal::Everyone(_) => {
+                self.reply(|out| backend::put_bare(out, backend::BIND_COMPLETE))
+            }
             Portal::Scatter(_) => {
                 self.drain(false).await?;
                 backend::put_bare(&mut self.pipeline.kept, backend::BIND_COMPLETE);
@@ -154,7 +156,10 @@ impl Session {
         let params = typed_params(bind, prepared);
         match &planned.plan {
             Plan::Rows(rows) => match self.place_planned(rows, planned, &params)? {
-                Route::Several(shards) => self.bind_scatter(bind, rows, prepared, shards, &params),
+                Route::Several(shards) => match &rows.everyone {
+                    Some(plan) => Ok(Portal::Everyone(Box::new(self.bind_everyone(bind, plan, prepared, &params)?))),
+                    None => self.bind_scatter(bind, rows, prepared, shards, &params),
+                },
                 Route::One(shard) => {
                     self.before_whole(rows, shard).await?;
                     self.bind_remote(shard, planned, bind.portal, bind.tail, Owed::Bind).await?;
@@ -389,6 +394,7 @@ impl Session {
         }
         match self.portals.get_mut(name) {
             Some(Portal::Scatter(_)) => Box::pin(self.execute_scatter(name, max_rows)).await,
+            Some(Portal::Everyone(_)) => Box::pin(self.execute_everyone(name)).await,
             Some(Portal::Local { prepared, done, .. }) => {
                 let prepared = Arc::clone(prepared);
                 let empty = prepared.planned.command == Command::Empty;

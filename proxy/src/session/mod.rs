@@ -20,6 +20,7 @@ pub mod pipeline;
 pub mod portal;
 pub mod prepare_transaction;
 pub mod prepared;
+pub mod reference;
 pub mod registry;
 pub mod reload;
 pub mod reported;

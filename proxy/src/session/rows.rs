@@ -112,6 +112,7 @@ impl Session {
                 }
                 Ok(())
             }
+            Route::Several(_) if rows.everyone.is_some() => Box::pin(self.everyone_text(planned, &values)).await,
             Route::Several(shards) => {
                 // A plan that serves every text of its form has the shard text of the one it was made for.
                 if *planned.text == *values.text {
@@ -125,6 +126,19 @@ impl Session {
                 }
             }
             Route::Any | Route::Home | Route::Nowhere => Err(Error::internal("a route was not resolved").into()),
+        }
+    }
+
+    async fn everyone_text(&mut self, planned: &Arc<Planned>, values: &Values<'_>) -> Outcome {
+        let exact = match *planned.text == *values.text {
+            true => Arc::clone(planned),
+            false => self.plan_text(values.text, &[])?,
+        };
+        match &exact.plan {
+            crate::plan::Plan::Rows(RowsPlan { everyone: Some(everyone), .. }) => {
+                self.everyone_simple(&exact, everyone, values).await
+            }
+            _ => Err(Error::internal("a statement was planned differently the second time").into()),
         }
     }
 

@@ -315,14 +315,16 @@ impl<'a> Analysis<'a> {
                 Placement::Sharded { .. } => self
                     .facts
                     .refuse(Error::unsupported(format!("{name} would draw from a sequence on a sharded table"))),
-                Placement::Reference
-                | Placement::Ambiguous(_)
-                | Placement::Derived
-                | Placement::Refused(_)
-                | Placement::System => self.facts.refuse(
-                    Error::unsupported(format!("sequence {} is not on one shard", sequence.name))
-                        .hint("List it as a single table in the configuration."),
-                ),
+                // the lead shard's gives the values of all
+                Placement::Reference => {
+                    self.facts.need(Catalog::HOME, format!("sequence {}", sequence.name));
+                }
+                Placement::Ambiguous(_) | Placement::Derived | Placement::Refused(_) | Placement::System => {
+                    self.facts.refuse(
+                        Error::unsupported(format!("sequence {} is not on one shard", sequence.name))
+                            .hint("List it as a single table in the configuration."),
+                    )
+                }
             },
             names::Named::Temporary => self.facts.temporary = true,
             names::Named::System | names::Named::Unknown(_) => {
