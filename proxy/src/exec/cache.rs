@@ -1,5 +1,6 @@
 //! Plans kept by normalised text, bounded by bytes and entries.
 
+use crate::exec::finish::FinalStatement;
 use crate::limits;
 use crate::plan::Plan;
 use crate::sql::command::Command;
@@ -28,6 +29,8 @@ pub struct Planned {
     pub description: OnceLock<Arc<Description>>,
     /// Column types of the shard text.
     pub shard_types: OnceLock<Arc<Vec<Oid>>>,
+    /// The statement of the final phase.
+    pub final_statement: OnceLock<Arc<FinalStatement>>,
     /// The plan holds for every text with the same normalised form, as long as these literals are the same.
     pub template: bool,
     pub fixed: Vec<(usize, String)>,

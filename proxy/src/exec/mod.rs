@@ -5,5 +5,6 @@ pub mod cache;
 pub mod copy;
 pub mod database;
 pub mod everyone;
+pub mod finish;
 pub mod relay;
 pub mod scatter;

@@ -268,6 +268,15 @@ impl Names<'_> {
                 }
             }
             Layout::Grouped { columns, merge } => steps.extend(grouped(columns, merge)),
+            Layout::Final(last) => {
+                if let Some(statement) = self.statement {
+                    let params = crate::plan::moment::parameters(&statement.text, &statement.tokens)
+                        + 2 * usize::from(plan.moment.is_some());
+                    let sql = last.render(&statement.text, &statement.tokens, params, &[]);
+                    lines.push(format!("final: {}", sql.unwrap_or_else(|e| e.to_string())));
+                }
+                return lines;
+            }
         }
         steps.extend(plan.offset.map(|c| format!("offset {}", count(c))));
         steps.extend(plan.limit.map(|c| format!("limit {}", count(c))));

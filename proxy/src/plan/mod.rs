@@ -8,7 +8,9 @@ mod classes;
 mod copy;
 mod display;
 mod explain;
+pub mod finish;
 mod functions;
+pub mod moment;
 mod names;
 mod predicates;
 mod reference;
@@ -243,6 +245,8 @@ pub struct ScatterPlan {
     /// LIMIT and OFFSET as the client wrote them; the text has been given their sum already, or none of them.
     pub limit: Option<Count>,
     pub offset: Option<Count>,
+    /// The texts have two parameters more: the time of the transaction, and of the statement.
+    pub moment: Option<moment::Moment>,
 }
 
 /// The columns of the shards' rows, and what the merge does with them.
@@ -253,6 +257,8 @@ pub enum Layout {
     Rows { copies: bool, extra: usize, distinct: bool, order: Vec<RowSortKey> },
     /// A second aggregation: every column is known.
     Grouped { columns: Vec<ShardColumn>, merge: MergeSpec },
+    /// The rows go to one server, whose statement gives the answer: LIMIT and OFFSET are in it.
+    Final(finish::FinalPlan),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -277,6 +283,10 @@ impl ScatterPlan {
     pub fn resolve(&self, client_columns: usize) -> (Vec<ShardColumn>, MergeSpec) {
         let (copies, extra, distinct, order) = match &self.layout {
             Layout::Grouped { columns, merge } => return (columns.clone(), merge.clone()),
+            Layout::Final(plan) => {
+                let merge = MergeSpec { output: Vec::new(), group: None, distinct: None, order: Vec::new() };
+                return (vec![ShardColumn::Hidden; plan.columns.len()], merge);
+            }
             Layout::Rows { copies, extra, distinct, order } => (*copies, *extra, *distinct, order),
         };
         let hidden = if copies { client_columns } else { 0 } + extra;

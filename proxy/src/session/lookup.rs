@@ -186,6 +186,7 @@ impl Session {
             scatter_number: next_number(),
             description: OnceLock::new(),
             shard_types: OnceLock::new(),
+            final_statement: OnceLock::new(),
             declared: types.to_vec(),
             types: types.to_vec(),
         })

@@ -35,6 +35,7 @@ use sqlparser::ast::NamedWindowExpr;
 use sqlparser::ast::ObjectName;
 use sqlparser::ast::Query;
 use sqlparser::ast::Select;
+use sqlparser::ast::Spanned;
 use sqlparser::ast::Value;
 use sqlparser::ast::ValueWithSpan;
 use sqlparser::ast::Visit;
@@ -222,6 +223,9 @@ impl<'a> Analysis<'a> {
                 self.facts.unknown_function.get_or_insert(name);
             }
             Kind::Time => {
+                if arguments.len() == 2 && parts.last().is_some_and(|p| p == "age") {
+                    return Some(functions::Traits::default());
+                }
                 self.facts.time.get_or_insert(name);
             }
             Kind::Server => {
@@ -502,6 +506,7 @@ impl Walker<'_, '_, '_, '_, '_> {
             return;
         };
         let traits = self.analysis.function_used(&parts, arguments(function), self.scope).unwrap_or_default();
+        self.note_time(&parts, function);
         self.uses.volatile |= traits.volatile;
         if traits.volatile {
             self.analysis.facts.volatile_blocks.push(self.scope.block);
@@ -520,6 +525,19 @@ impl Walker<'_, '_, '_, '_, '_> {
                     functions::ORDERED_AGGREGATES.contains(&name) || !function.within_group.is_empty();
             }
             None => {}
+        }
+    }
+
+    fn note_time(&mut self, parts: &[String], function: &Function) {
+        if functions::kind(self.analysis.context, parts) != Kind::Time {
+            return;
+        }
+        let name = parts.last().map_or("", String::as_str);
+        let source = self.scope.source;
+        match source.range(function.name.span()).filter(|_| source.is_client && !matches!(name, "age" | "timenow")) {
+            Some(range) => _ = self.analysis.facts.time_calls.insert(range.start),
+            None if name == "age" && arguments(function).len() == 2 => {}
+            None => self.analysis.facts.time_elsewhere = true,
         }
     }
 
