@@ -58,6 +58,8 @@ pub mod codes {
     pub const READ_ONLY_TRANSACTION: SqlState = SqlState::new(b"25006");
     pub const NO_ACTIVE_TRANSACTION: SqlState = SqlState::new(b"25P01");
     pub const IN_FAILED_TRANSACTION: SqlState = SqlState::new(b"25P02");
+    pub const TRANSACTION_ROLLBACK: SqlState = SqlState::new(b"40000");
+    pub const SERIALIZATION_FAILURE: SqlState = SqlState::new(b"40001");
     pub const INVALID_STATEMENT_NAME: SqlState = SqlState::new(b"26000");
     pub const INVALID_AUTHORIZATION: SqlState = SqlState::new(b"28000");
     pub const INVALID_PASSWORD: SqlState = SqlState::new(b"28P01");

@@ -49,8 +49,8 @@ pub struct Transaction {
     pub state: State,
     pub modes: TransactionModes,
     pub savepoints: Vec<String>,
-    /// The one shard that it writes on.
-    pub writer: Option<ShardId>,
+    /// The shards that it may have written on or locked rows of, in the order of the first writes.
+    pub writers: Vec<ShardId>,
     /// It has changed the schema, on every shard.
     pub schema_changed: bool,
     /// The catalog as it sees it.
@@ -65,7 +65,7 @@ impl Default for Transaction {
             state: State::Idle,
             modes: TransactionModes::default(),
             savepoints: Vec::new(),
-            writer: None,
+            writers: Vec::new(),
             schema_changed: false,
             overlay: None,
             settings_changed: false,
@@ -274,26 +274,9 @@ impl Backends {
     }
 
     /// Notes that a shard is written on.
-    ///
-    /// # Errors
-    /// 0A000 when the transaction writes on another shard already.
-    pub fn note_write(&mut self, shard: ShardId) -> Result<()> {
-        match self.transaction.writer {
-            Some(other) if other != shard => {
-                let name =
-                    |s: ShardId| self.database.config.shards.get(usize::from(s.0)).map_or("?", |s| s.name.as_str());
-                Err(Error::unsupported("a transaction that writes on several shards is not supported yet")
-                    .detail(format!(
-                        "It has written on shard {} and would write on shard {}.",
-                        name(other),
-                        name(shard)
-                    ))
-                    .hint("Commit between the writes, or keep a transaction to one shard key."))
-            }
-            _ => {
-                self.transaction.writer = Some(shard);
-                Ok(())
-            }
+    pub fn note_write(&mut self, shard: ShardId) {
+        if !self.transaction.writers.contains(&shard) {
+            self.transaction.writers.push(shard);
         }
     }
 
@@ -303,8 +286,8 @@ impl Backends {
     /// # Errors
     /// The writer's error (then the others are rolled back); 08006 or 08007 when it was lost.
     pub async fn end(&mut self, commit: bool) -> Result<bool> {
-        let writer = self.transaction.writer;
-        self.held.sort_by_key(|h| (Some(h.shard) != writer, h.shard));
+        let writers = self.transaction.writers.clone();
+        self.held.sort_by_key(|h| (!writers.contains(&h.shard), h.shard));
         let mut committed = commit;
         let mut failure: Option<Error> = None;
         let schema_changed = self.transaction.schema_changed;
@@ -323,9 +306,9 @@ impl Backends {
                 }
                 Err(error) => {
                     held.lease.broken |= held.lease.status != Status::Idle;
-                    if committed && (first || schema_changed) {
+                    if committed && (first || schema_changed || writers.contains(&held.shard)) {
                         let error =
-                            if crate::error::codes::CONNECTION_FAILURE == error.code && Some(held.shard) == writer {
+                            if crate::error::codes::CONNECTION_FAILURE == error.code && writers.contains(&held.shard) {
                                 Error::new(
                                     crate::error::codes::TRANSACTION_UNKNOWN,
                                     "the outcome of the transaction is unknown",

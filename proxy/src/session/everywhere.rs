@@ -6,7 +6,6 @@
 use crate::catalog::ShardId;
 use crate::catalog::schema::QUERY;
 use crate::error::Error;
-use crate::exec::backends::State;
 use crate::exec::backends::run_on;
 use crate::plan::EverywherePlan;
 use crate::plan::OnShards;
@@ -71,15 +70,9 @@ impl Session {
     }
 
     async fn in_one_transaction(&mut self, plan: &EverywherePlan, shards: &[ShardId], text: &str) -> Outcome {
-        let own = self.backends.transaction.state == State::Idle;
-        if own {
-            self.backends.transaction.state = State::Implicit;
-        }
-        if plan.changes_schema && shards.len() == 1 && !own {
-            // It writes on that shard.
-            if let Some(&shard) = shards.first() {
-                self.backends.note_write(shard)?;
-            }
+        let own = self.share_transaction().await?;
+        for &shard in shards {
+            self.backends.note_write(shard);
         }
         // Every connection first: a shard that is away must not be found out half way.
         let mut outcome = Ok(());
@@ -98,17 +91,11 @@ impl Session {
         }
         if plan.changes_schema && outcome.is_ok() {
             self.backends.transaction.schema_changed = true;
-            if !own {
+            if !own.ends_here() {
                 outcome = self.renew_overlay().await;
             }
         }
-        if own {
-            let ok = outcome.is_ok();
-            let ended = self.end_transaction(ok).await;
-            if ok {
-                outcome = ended.map(|_| ());
-            }
-        }
+        let mut outcome = self.end_writes(own, outcome).await;
         if outcome.is_ok() {
             outcome = self.renew_temporary().await;
         }

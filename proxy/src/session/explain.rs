@@ -25,7 +25,7 @@ impl Session {
         let shards = match route? {
             // One shard: PostgreSQL's own answer.
             Route::One(shard) => {
-                self.before_whole(&explain.inner, shard)?;
+                self.before_whole(&explain.inner, shard).await?;
                 return self.forward(shard, text.as_bytes()).await;
             }
             Route::Several(shards) => shards,

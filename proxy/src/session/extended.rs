@@ -142,7 +142,7 @@ impl Session {
             Plan::Rows(rows) => match self.place(rows, &prepared.text, &params)? {
                 Route::Several(shards) => self.bind_scatter(bind, rows, prepared, shards, &params),
                 Route::One(shard) => {
-                    self.before_whole(rows, shard)?;
+                    self.before_whole(rows, shard).await?;
                     self.bind_remote(shard, planned, bind.portal, bind.tail, Owed::Bind).await?;
                     Ok(Portal::Remote { shard, planned: Arc::clone(planned) })
                 }
@@ -151,7 +151,7 @@ impl Session {
             Plan::Explain(explain) => {
                 match self.place(&explain.inner, planned.text.get(explain.body..).unwrap_or_default(), &params)? {
                     Route::One(shard) => {
-                        self.before_whole(&explain.inner, shard)?;
+                        self.before_whole(&explain.inner, shard).await?;
                         self.bind_remote(shard, planned, bind.portal, bind.tail, Owed::Bind).await?;
                         Ok(Portal::Remote { shard, planned: Arc::clone(planned) })
                     }

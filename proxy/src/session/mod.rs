@@ -6,6 +6,7 @@
 //!                        both → lookup (text → plan) → rows | command | everywhere
 //! ```
 
+pub mod atomic;
 pub mod command;
 pub mod encoding;
 pub mod everywhere;

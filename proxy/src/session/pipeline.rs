@@ -312,6 +312,11 @@ impl Session {
             self.fail_transaction();
         }
         self.close_pipeline();
+        if self.backends.transaction.state == State::Implicit {
+            // It was made a block on each shard: the Sync has not ended it.
+            let ended = Box::pin(self.end_transaction(committed)).await;
+            self.settle_outcome(if committed { ended.map(|_| ()) } else { Ok(()) })?;
+        }
         self.end_implicit(committed).await?;
         Ok(true)
     }
@@ -336,7 +341,7 @@ impl Session {
     /// Sync on every connection that is in the middle of a pipeline; true when all have committed. To roll an implicit
     /// transaction back it is made to fail first: a bare Sync would commit it.
     async fn end_unsynced(&mut self, mut commit: bool) -> bool {
-        let writer = self.backends.transaction.writer;
+        let writer = self.backends.transaction.writers.first().copied();
         let mut ended = Vec::new();
         let mut failures = Vec::new();
         self.backends.held.sort_by_key(|h| (Some(h.shard) != writer, h.shard));

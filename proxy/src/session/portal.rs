@@ -125,7 +125,7 @@ impl Session {
         };
         match self.place(rows, &prepared.text, &params)? {
             Route::One(shard) => {
-                self.before_whole(rows, shard)?;
+                self.before_whole(rows, shard).await?;
                 self.execute_whole(shard, &prepared.planned, bind.tail).await
             }
             Route::Several(shards) => {

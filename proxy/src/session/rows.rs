@@ -129,16 +129,16 @@ impl Session {
     }
 
     /// What must hold before a statement may run whole on one shard.
-    pub(super) fn before_whole(&mut self, rows: &RowsPlan, shard: ShardId) -> Result<()> {
+    pub(super) async fn before_whole(&mut self, rows: &RowsPlan, shard: ShardId) -> Outcome {
         let in_block = self.backends.transaction.is_block() || self.pipeline.is_open();
         if in_block && (rows.effect == Effect::Write || rows.opaque) {
-            self.backends.note_write(shard)?;
+            Box::pin(self.join_writers(shard)).await?;
         }
         Ok(())
     }
 
     async fn whole(&mut self, rows: &RowsPlan, shard: ShardId, text: &str) -> Outcome {
-        self.before_whole(rows, shard)?;
+        self.before_whole(rows, shard).await?;
         let outcome = self.forward(shard, text.as_bytes()).await;
         self.pin_after(rows, shard);
         outcome?;
@@ -336,7 +336,7 @@ impl Session {
         preface: BytesMut,
     ) -> Outcome<u64> {
         self.ran = measure::Ran::Scatter;
-        self.refuse_serializable(execution.shards)?;
+        self.refuse_serializable(execution.shards.len() > 1 && self.backends.transaction.state != State::Idle)?;
         if self.is_foreign() {
             // The merge compares bytes.
             return Err(foreign_encoding().into());
@@ -363,14 +363,14 @@ impl Session {
     }
 
     /// Serializable snapshots of several servers are not serializable together.
-    fn refuse_serializable(&self, shards: &[ShardId]) -> Result<()> {
+    ///
+    /// # Errors
+    /// 0A000, if it matters and the transaction is serializable.
+    pub(super) fn refuse_serializable(&self, matters: bool) -> Result<()> {
         let transaction = &self.backends.transaction;
         let level =
             transaction.modes.isolation.as_deref().or_else(|| self.variables.get("default_transaction_isolation"));
-        if shards.len() > 1
-            && level.is_some_and(|l| l.eq_ignore_ascii_case("serializable"))
-            && transaction.state != State::Idle
-        {
+        if matters && level.is_some_and(|l| l.eq_ignore_ascii_case("serializable")) {
             return Err(Error::unsupported("a serializable transaction over several shards is not supported")
                 .hint("Use REPEATABLE READ, or keep the transaction to one shard key."));
         }

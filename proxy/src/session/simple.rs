@@ -194,7 +194,7 @@ impl Session {
                 && rows.makes == Makes::default()
             {
                 self.refuse_if_failed()?;
-                self.before_whole(rows, HOME)?;
+                self.before_whole(rows, HOME).await?;
                 return self.forward(HOME, text).await;
             }
         }
