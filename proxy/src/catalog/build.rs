@@ -415,7 +415,13 @@ fn shard_id(position: usize) -> Result<ShardId, String> {
 }
 
 fn shard_map(config: &config::MapConfig) -> Result<ShardMap, String> {
-    let function = match &config.function {
+    let function = shard_function(&config.function)?;
+    let pins = config.pins.iter().map(|(k, s)| Ok((k.clone(), shard_id(*s)?))).collect::<Result<_, String>>()?;
+    Ok(ShardMap { name: config.name.clone(), key: config.key.clone(), function, pins })
+}
+
+fn shard_function(function: &MapFunction) -> Result<ShardFunction, String> {
+    Ok(match function {
         MapFunction::Hash(placement) => {
             ShardFunction::Hash { placement: placement.iter().map(|s| shard_id(*s)).collect::<Result<_, _>>()? }
         }
@@ -429,7 +435,10 @@ fn shard_map(config: &config::MapConfig) -> Result<ShardMap, String> {
             values: values.iter().map(|(v, s)| Ok((v.clone(), shard_id(*s)?))).collect::<Result<_, String>>()?,
             default: default.map(shard_id).transpose()?,
         },
-    };
-    let pins = config.pins.iter().map(|(k, s)| Ok((k.clone(), shard_id(*s)?))).collect::<Result<_, String>>()?;
-    Ok(ShardMap { name: config.name.clone(), key: config.key.clone(), function, pins })
+        MapFunction::Groups { columns, first, groups } => ShardFunction::Groups {
+            columns: *columns,
+            first: Box::new(shard_function(first)?),
+            groups: groups.iter().map(shard_function).collect::<Result<_, _>>()?,
+        },
+    })
 }

@@ -295,6 +295,9 @@ pub enum ShardFunction {
     Range { parts: Vec<RangePart> },
     /// The first key columns' values → place; without a default other values live nowhere.
     List { values: HashMap<Vec<Datum>, ShardId>, default: Option<ShardId> },
+    /// Two levels: `first`, over the first `columns` of the key, gives a position in `groups` where other functions
+    /// give a shard; that group gives the shard by the other columns.
+    Groups { columns: usize, first: Box<ShardFunction>, groups: Vec<ShardFunction> },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -157,6 +157,8 @@ pub struct Analysis<'a> {
     pub blocks: Vec<Block>,
     pub facts: Facts,
     view_depth: usize,
+    /// The one setting that the SELECT at work reads from pg_settings.
+    setting: Option<String>,
 }
 
 impl<'a> Analysis<'a> {
@@ -178,6 +180,7 @@ impl<'a> Analysis<'a> {
             blocks: Vec::new(),
             facts: Facts::default(),
             view_depth: 0,
+            setting: None,
         }
     }
 
@@ -406,6 +409,8 @@ impl<'a> Analysis<'a> {
         if let Some(selection) = &select.selection {
             self.conjuncts(selection, &scope, env);
         }
+        let setting = self.setting_of(select, &scope);
+        let setting = std::mem::replace(&mut self.setting, setting);
         let mut uses = Uses { named_windows: select.named_window.iter().collect(), ..Uses::default() };
         let (grouped, grouping_sets) = self.group_by(select, &scope, env, &mut uses);
         // aggregates without GROUP BY give a row even where WHERE lets none through
@@ -427,6 +432,7 @@ impl<'a> Analysis<'a> {
             self.walk(window, &scope, items_env, &mut uses);
         }
         self.walk_tail(tail.query, &scope, items_env, outer_env, &mut uses);
+        self.setting = setting;
         if select.into.is_some() {
             self.facts.into = true;
         }

@@ -413,6 +413,9 @@ pub struct EverywherePlan {
     pub effect: Effect,
     /// The catalog must be read again afterwards.
     pub changes_schema: bool,
+    /// A sharded table that is made: the bigint sequences of its columns must not give on one shard what they give on
+    /// another.
+    pub numbers: Option<QualifiedName>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,8 @@
 
 pub mod atomic;
 pub mod command;
-pub mod encoding;
+mod dump;
+mod encoding;
 pub mod everywhere;
 pub mod explain;
 pub mod extended;

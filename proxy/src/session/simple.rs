@@ -11,6 +11,7 @@ use crate::session::Failure;
 use crate::session::HOME;
 use crate::session::Outcome;
 use crate::session::Session;
+use crate::session::dump;
 use crate::session::encoding::foreign_encoding;
 use crate::session::measure;
 use crate::session::measure::Ran;
@@ -56,7 +57,10 @@ impl Session {
 
     async fn text_or_bytes(&mut self, text: &[u8]) -> Outcome {
         match std::str::from_utf8(text) {
-            Ok(text) if text.is_ascii() || !self.is_foreign() => self.texts(text).await,
+            Ok(text) if text.is_ascii() || !self.is_foreign() => match dump::schemas_query(text) {
+                None => self.texts(text).await,
+                Some(text) => Box::pin(self.texts(&text)).await,
+            },
             _ => Box::pin(self.undecodable(text)).await,
         }
     }

@@ -128,6 +128,11 @@ impl Variables {
         (difference.from_scratch || !difference.changes.is_empty()).then_some(difference)
     }
 
+    /// Whether this transaction has SET LOCAL variables of the client's own: a server never forgets that they were made.
+    pub fn has_local_custom(&self) -> bool {
+        self.state.local.keys().any(|name| name.contains('.') && kinds::kind(name) != Kind::Own)
+    }
+
     /// The SQL that gives a server connection the SET LOCAL settings of this transaction, inside its own; `None` if
     /// there are none.
     pub fn local_sql(&self) -> Option<String> {

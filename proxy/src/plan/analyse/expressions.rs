@@ -36,6 +36,7 @@ use sqlparser::ast::ObjectName;
 use sqlparser::ast::Query;
 use sqlparser::ast::Select;
 use sqlparser::ast::Spanned;
+use sqlparser::ast::TableFactor;
 use sqlparser::ast::Value;
 use sqlparser::ast::ValueWithSpan;
 use sqlparser::ast::Visit;
@@ -338,7 +339,9 @@ impl<'a> Analysis<'a> {
     }
 
     fn set_config_used(&mut self, arguments: &[FunctionArg], scope: &Rc<Scope<'_>>) {
-        let name = self.read_string(plain_argument(arguments, 0), scope);
+        let first = plain_argument(arguments, 0);
+        let of_row = || self.setting.clone().filter(|_| is_name_column(first));
+        let name = of_row().or_else(|| self.read_string(first, scope));
         let local = match plain_argument(arguments, 2).map(predicates::peel) {
             Some(Expr::Value(ValueWithSpan { value: Value::Boolean(local), .. })) => Some(*local),
             _ => None,
@@ -352,6 +355,19 @@ impl<'a> Analysis<'a> {
                     .hint("Write the setting's name and is_local as constants, or use SET."),
             ),
         }
+    }
+
+    /// The setting of `FROM pg_settings WHERE name = 'constant'`, which `set_config(name, …)` sets if it exists: how
+    /// pg_dump asks.
+    pub(super) fn setting_of(&mut self, select: &Select, scope: &Rc<Scope<'_>>) -> Option<String> {
+        let [from] = select.from.as_slice() else { return None };
+        let TableFactor::Table { name, args: None, .. } = &from.relation else { return None };
+        let table = name.0.last().and_then(|part| part.as_ident())?;
+        let Some(Expr::BinaryOp { left, op: BinaryOperator::Eq, right }) = &select.selection else { return None };
+        if !from.joins.is_empty() || table.value != "pg_settings" || !is_name_column(Some(left)) {
+            return None;
+        }
+        self.read_string(Some(right), scope)
     }
 
     /// The value of a string constant; the plan then serves only texts with the same one.
@@ -373,6 +389,10 @@ impl<'a> Analysis<'a> {
         }
         Some(text)
     }
+}
+
+fn is_name_column(expr: Option<&Expr>) -> bool {
+    matches!(expr, Some(Expr::Identifier(ident)) if ident.value == "name")
 }
 
 fn plain_argument(arguments: &[FunctionArg], n: usize) -> Option<&Expr> {
