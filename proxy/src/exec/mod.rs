@@ -6,3 +6,4 @@ pub mod copy;
 pub mod database;
 pub mod relay;
 pub mod scatter;
+pub mod split;

@@ -137,7 +137,7 @@ impl Session {
                     let literals = std::mem::take(&mut self.scan.literals);
                     let route = self.choose(rows, &self.values(part, &literals));
                     self.scan.literals = literals;
-                    if let (Ok(Route::Several(_)), Err(error)) = (route, &rows.scatter) {
+                    if let (Ok(Route::Several(_)), Some(error)) = (route, rows.refused_over_several()) {
                         return Err(error.clone().into());
                     }
                     if rows.makes.changes_schema || !rows.set_config.is_empty() || rows.opaque {

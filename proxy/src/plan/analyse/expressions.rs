@@ -223,6 +223,7 @@ impl<'a> Analysis<'a> {
             }
             Kind::Time => {
                 self.facts.time.get_or_insert(name);
+                self.facts.times += 1;
             }
             Kind::Server => {
                 self.facts.server.get_or_insert(name);
