@@ -295,7 +295,13 @@ impl<'a> Analysis<'a> {
             return None;
         };
         let expr = KeyExpr::Equals { column: 0, value };
-        Some(KeyCondition { map, types: vec![*key], names: vec![format!("{name} argument {}", argument + 1)], expr })
+        Some(KeyCondition {
+            map,
+            types: vec![*key],
+            names: vec![format!("{name} argument {}", argument + 1)],
+            widths: Vec::new(),
+            expr,
+        })
     }
 
     fn sequence_used(&mut self, name: &str, arguments: &[FunctionArg], scope: &Rc<Scope<'_>>) {

@@ -454,7 +454,13 @@ impl<'a> Analysis<'a> {
             parts.push(KeyExpr::Row(sources));
         }
         let expr = if parts.len() == 1 { parts.swap_remove(0) } else { KeyExpr::Or(parts) };
-        Some(KeyCondition { map: *map, types: key_types(relation)?, names: key_names(relation)?, expr })
+        Some(KeyCondition {
+            map: *map,
+            types: key_types(relation)?,
+            names: key_names(relation)?,
+            widths: key_widths(relation),
+            expr,
+        })
     }
 
     /// One key column's value of a row of VALUES.
@@ -603,7 +609,13 @@ impl<'a> Analysis<'a> {
         } else {
             classes::key_expr(&classes::applying(&self.envs, env, None), &atoms)
         };
-        Some(KeyCondition { map: *map, types: key_types(relation)?, names: key_names(relation)?, expr })
+        Some(KeyCondition {
+            map: *map,
+            types: key_types(relation)?,
+            names: key_names(relation)?,
+            widths: key_widths(relation),
+            expr,
+        })
     }
 
     /// Columns of a sharded table that are not given and would be drawn from a sequence.
@@ -734,6 +746,16 @@ fn insert_columns(relation: &Relation, columns: &[ObjectName]) -> Vec<usize> {
         relation.columns.iter().position(|c| c.name == name)
     };
     columns.iter().map(|name| position(name).unwrap_or(usize::MAX)).collect()
+}
+
+/// How many characters the key columns of type varchar hold.
+fn key_widths(relation: &Relation) -> Vec<Option<u32>> {
+    let Placement::Sharded { key, .. } = &relation.placement else { return Vec::new() };
+    let width = |c: &usize| {
+        let name = relation.columns.get(*c)?.type_name.strip_prefix("character varying")?;
+        if name.is_empty() { Some(u32::MAX) } else { name.strip_prefix('(')?.strip_suffix(')')?.parse().ok() }
+    };
+    key.iter().map(width).collect()
 }
 
 fn has_key(relation: &Relation, unique: &[usize]) -> bool {
