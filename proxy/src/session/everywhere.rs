@@ -75,6 +75,9 @@ impl Session {
     }
 
     async fn in_one_transaction(&mut self, plan: &EverywherePlan, shards: &[ShardId], text: &str) -> Outcome {
+        if plan.changes_schema {
+            self.refuse_torn_writes(shards).await?;
+        }
         let own = self.share_transaction().await?;
         for &shard in shards {
             self.backends.note_write(shard);
