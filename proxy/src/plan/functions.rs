@@ -25,6 +25,8 @@ pub enum Kind {
     /// nextval and the like; the first argument names the sequence, where there is one.
     Sequence,
     SetConfig,
+    /// current_setting: most settings follow the session, some belong to a server.
+    Setting,
     /// Locks that last for the session, or for the transaction.
     AdvisoryLock {
         session: bool,
@@ -198,6 +200,7 @@ fn special(name: &str, may_be_builtin: bool) -> Kind {
 fn builtin_special(name: &str, volatility: Volatility) -> Option<Kind> {
     Some(match name {
         "set_config" => Kind::SetConfig,
+        "current_setting" => Kind::Setting,
         "nextval" | "currval" | "setval" | "lastval" => Kind::Sequence,
         "pg_notify" => Kind::Notify,
         _ if TIME.contains(&name) => Kind::Time,
@@ -212,6 +215,30 @@ fn builtin_special(name: &str, volatility: Volatility) -> Option<Kind> {
         _ if volatility == Volatility::Volatile && !FRESH.contains(&name) => Kind::Server,
         _ => return None,
     })
+}
+
+/// Whether a setting's value is the server's own, and no session can make it equal on all.
+pub fn is_server_setting(name: &str) -> bool {
+    const OF_SERVER: [&str; 16] = [
+        "archive_",
+        "cluster_name",
+        "config_file",
+        "data_",
+        "external_pid_file",
+        "hba_file",
+        "ident_file",
+        "in_hot_standby",
+        "listen_addresses",
+        "log_",
+        "max_",
+        "port",
+        "server_version",
+        "shared_",
+        "ssl",
+        "unix_socket_",
+    ];
+    let name = name.to_ascii_lowercase();
+    !name.contains('.') && OF_SERVER.iter().any(|start| name.starts_with(start))
 }
 
 /// Declared IMMUTABLE, or in C or built in from an extension.

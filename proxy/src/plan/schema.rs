@@ -107,7 +107,7 @@ pub fn plan(statement: &Statement, context: &Context<'_>) -> Plan {
             outside_transaction: flags.outside_transaction,
             effect: flags.effect,
             changes_schema: flags.changes_schema,
-            numbers: table::sharded_name(&job),
+            numbers: table::sharded_name(&job).or_else(|| alter::numbered(&job)),
         }),
         Ok(Decision::Rows(plan)) => Plan::Rows(*plan),
         Err(stop) => stop.plan(),

@@ -238,8 +238,10 @@ impl Session {
             backend::put_bare(&mut self.client.write, backend::EMPTY_QUERY);
             return Ok(());
         }
-        if !ends_transaction(&planned.command) {
-            self.refuse_if_failed()?;
+        if !ends_transaction(&planned.command)
+            && let Err(error) = self.refuse_if_failed()
+        {
+            return Err(Box::pin(self.syntax_first(planned, text, error)).await);
         }
         match &planned.plan {
             Plan::Session => Box::pin(self.command(&planned.command, text)).await,
@@ -262,7 +264,28 @@ impl Session {
                 }
                 self.forward(HOME, text.as_bytes()).await
             }
-            Plan::Refuse(error) => Err(error.clone().into()),
+            Plan::Refuse(error) => Err(Box::pin(self.mistake_first(text, error)).await),
+        }
+    }
+
+    /// In a failed transaction PostgreSQL still reads each statement before it refuses it.
+    async fn syntax_first(&mut self, planned: &Planned, text: &str, refusal: Error) -> Failure {
+        if !matches!(planned.plan, Plan::AskFirst(_)) && planned.command != Command::Other {
+            return refusal.into();
+        }
+        match self.ask(self.nearest(), crate::exec::cache::next_number(), text, &[]).await {
+            Err(Failure::Error(error)) if error.code == codes::SYNTAX_ERROR => error.into(),
+            Ok(_) | Err(Failure::Error(_)) => refusal.into(),
+            Err(other) => other,
+        }
+    }
+
+    /// A statement that PostgreSQL would not accept is wrong rather than refused: it tells its mistake.
+    async fn mistake_first(&mut self, text: &str, refusal: &Error) -> Failure {
+        match self.ask(HOME, crate::exec::cache::next_number(), text, &[]).await {
+            Err(Failure::Error(error)) if error.raw.is_none() || is_no_mistake(&error) => refusal.clone().into(),
+            Err(failure) => failure,
+            Ok(_) => refusal.clone().into(),
         }
     }
 
@@ -284,6 +307,12 @@ impl Session {
         let name = name.rsplit('.').next().unwrap_or(name);
         self.snapshot().catalog.relations.values().any(|relation| relation.name.name == name)
     }
+}
+
+/// What the home shard lacks may be on another, and a failure of the server says nothing of the statement.
+fn is_no_mistake(error: &Error) -> bool {
+    let class = error.code.as_str().get(..2).unwrap_or_default();
+    !matches!(class, "22" | "42") || error.code == codes::UNDEFINED_TABLE || error.code == codes::UNDEFINED_OBJECT
 }
 
 /// COMMIT, ROLLBACK and their kin: what a failed transaction still accepts.

@@ -238,6 +238,13 @@ impl<'a> Analysis<'a> {
             Kind::Declared { runs_on, stateless } => self.declared(&name, &runs_on, stateless, arguments, scope),
             Kind::Sequence => self.sequence_used(&name, arguments, scope),
             Kind::SetConfig => self.set_config_used(arguments, scope),
+            Kind::Setting => {
+                let setting = self.read_string(plain_argument(arguments, 0), scope);
+                if setting.is_none_or(|setting| functions::is_server_setting(&setting)) {
+                    self.facts.server.get_or_insert(name);
+                }
+                return Some(functions::Traits::default());
+            }
         }
         None
     }

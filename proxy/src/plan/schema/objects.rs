@@ -11,8 +11,6 @@ use super::refused;
 use crate::catalog::Placement;
 use crate::error::Error;
 use crate::plan::OnShards;
-use crate::plan::names;
-use crate::plan::names::Named;
 use crate::plan::rows::CHOOSE;
 
 /// Kinds of things that are one for a server or a database, and not spread.
@@ -86,7 +84,6 @@ pub fn drop(job: &Job<'_>) -> Decided {
         rest.word("concurrently");
         let if_exists = rest.words(&["if", "exists"]);
         let names = place::name_list(&without_behavior(rest), |_| {}).ok_or_else(|| job.unread())?;
-        shadowing(job, &names)?;
         return decided(job, &names, Use::Drop { if_exists });
     }
     if let Some(kind) = kind(&mut rest, &SERVER_KINDS) {
@@ -108,16 +105,6 @@ fn without_behavior(rest: Cursor<'_>) -> Cursor<'_> {
         || rest.symbol_at(rest.tokens.len().saturating_sub(2), ",")
         || rest.symbol_at(rest.tokens.len().saturating_sub(2), ".");
     rest.part(0, rest.tokens.len() - usize::from(behavior && !alone))
-}
-
-/// The name of a temporary table is still taken for it when it is gone, so it must not hide another table then.
-fn shadowing(job: &Job<'_>, names: &[Vec<String>]) -> Result<(), Error> {
-    for parts in names {
-        if let Named::Temporary = names::relation(job.context, parts) {
-            super::create::hides_no_table(job, parts, "dropping a temporary table")?;
-        }
-    }
-    Ok(())
 }
 
 /// DROP {TRIGGER | RULE | POLICY} [IF EXISTS] name ON table
