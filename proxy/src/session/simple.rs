@@ -264,7 +264,7 @@ impl Session {
                 }
                 self.forward(HOME, text.as_bytes()).await
             }
-            Plan::Refuse(error) => Err(Box::pin(self.mistake_first(text, error)).await),
+            Plan::Refuse(error) => Err(Box::pin(self.mistake_first(text, &[], error)).await),
         }
     }
 
@@ -281,8 +281,8 @@ impl Session {
     }
 
     /// A statement that PostgreSQL would not accept is wrong rather than refused: it tells its mistake.
-    async fn mistake_first(&mut self, text: &str, refusal: &Error) -> Failure {
-        match self.ask(HOME, crate::exec::cache::next_number(), text, &[]).await {
+    pub(super) async fn mistake_first(&mut self, text: &str, types: &[Oid], refusal: &Error) -> Failure {
+        match self.ask(HOME, crate::exec::cache::next_number(), text, types).await {
             Err(Failure::Error(error)) if error.raw.is_none() || is_no_mistake(&error) => refusal.clone().into(),
             Err(failure) => failure,
             Ok(_) => refusal.clone().into(),
