@@ -115,6 +115,11 @@ fn time_word<'v>(values: &Values<'v>) -> Option<&'v str> {
     literals.find(is_time).map(|text| text.trim_matches('\'')).or_else(|| params.into_iter().find(is_time))
 }
 
+/// Whether a constant or parameter may stand for the present time.
+pub fn is_present_time(values: &Values<'_>) -> bool {
+    time_word(values).is_some()
+}
+
 /// One column, one value: no allocation.
 fn single_key(condition: &KeyCondition, values: &Values<'_>, catalog: &Catalog, write: bool) -> Result<Option<Route>> {
     let (source, row) = match &condition.expr {

@@ -198,6 +198,8 @@ pub struct Column {
     /// As format_type gives it, with modifiers: `character varying(20)`.
     pub type_name: String,
     pub collation: Collation,
+    /// `None`: the type has no collation, or its name is not known.
+    pub collation_name: Option<QualifiedName>,
     pub not_null: bool,
     /// The default as pg_get_expr gives it.
     pub default: Option<String>,

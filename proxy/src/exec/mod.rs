@@ -4,5 +4,7 @@ pub mod backends;
 pub mod cache;
 pub mod copy;
 pub mod database;
+pub mod everyone;
+pub mod finish;
 pub mod relay;
 pub mod scatter;

@@ -11,6 +11,7 @@ mod modify;
 mod scope;
 
 pub use column_names::output_name;
+pub use expressions::arguments;
 pub use expressions::is_byte_collation_expr;
 pub use facts::Facts;
 pub use facts::Write;

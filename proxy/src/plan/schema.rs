@@ -19,7 +19,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 pub mod triggers;
-mod varies;
+pub mod varies;
 
 use super::Context;
 use super::EverywherePlan;

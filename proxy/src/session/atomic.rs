@@ -30,7 +30,6 @@ impl Session {
     ///
     /// # Errors
     /// 0A000 under SERIALIZABLE; 25P02 in a failed transaction; what a server says to BEGIN in a pipeline.
-    #[expect(dead_code, reason = "its callers come with the statements that need it")]
     pub(super) async fn begin_writes(&mut self, shards: &[ShardId]) -> Outcome<OwnTransaction> {
         self.refuse_if_failed()?;
         self.refuse_serializable_writes(shards)?;

@@ -18,6 +18,7 @@ use crate::session::Outcome;
 use crate::session::Session;
 use crate::session::pipeline::Owed;
 use crate::session::prepared::Prepared;
+use crate::session::reference::EveryonePortal;
 use crate::sql::command::Command;
 use crate::wire::backend;
 use crate::wire::backend::Field;
@@ -35,6 +36,8 @@ pub enum Portal {
         planned: Arc<Planned>,
     },
     Scatter(Box<ScatterPortal>),
+    /// A write to reference tables.
+    Everyone(Box<EveryonePortal>),
     /// The session runs it when it is executed.
     Local {
         prepared: Arc<Prepared>,
@@ -80,6 +83,7 @@ impl Portal {
         match self {
             Portal::Remote { planned, .. } => &planned.command,
             Portal::Scatter(portal) => &portal.planned.command,
+            Portal::Everyone(portal) => &portal.planned.command,
             Portal::Local { prepared, .. } => &prepared.planned.command,
         }
     }
@@ -103,6 +107,10 @@ impl Portal {
                 let fields = portal.description.fields.as_ref()?;
                 Some(fields.iter().zip(&portal.formats).map(|(f, &format)| with(f, format)).collect())
             }
+            Portal::Everyone(portal) => {
+                let fields = portal.description.fields.as_ref()?;
+                Some(fields.iter().zip(&portal.formats).map(|(f, &format)| with(f, format)).collect())
+            }
             Portal::Local { prepared, format, .. } => {
                 let fields = prepared.description.as_ref()?.fields.as_ref()?;
                 Some(fields.iter().map(|f| with(f, *format)).collect())
@@ -123,10 +131,16 @@ impl Session {
             Plan::Rows(rows) => rows,
             _ => return Box::pin(self.run_local(&prepared.planned)).await,
         };
-        match self.place(rows, &prepared.text, &params)? {
+        match self.place_planned(rows, &prepared.planned, &params)? {
             Route::One(shard) => {
                 self.before_whole(rows, shard).await?;
                 self.execute_whole(shard, &prepared.planned, bind.tail).await
+            }
+            Route::Several(_) if rows.everyone.is_some() => {
+                let Some(plan) = &rows.everyone else { return Err(Error::internal("a plan is gone").into()) };
+                let portal = self.bind_everyone(&bind, plan, &prepared, &params)?;
+                let describe = true;
+                self.run_everyone(&portal, describe).await
             }
             Route::Several(shards) => {
                 let Portal::Scatter(portal) = self.bind_scatter(&bind, rows, &prepared, shards, &params)? else {

@@ -141,7 +141,7 @@ impl Session {
                     let literals = std::mem::take(&mut self.scan.literals);
                     let route = self.choose(rows, &self.values(part, &literals));
                     self.scan.literals = literals;
-                    if let (Ok(Route::Several(_)), Err(error)) = (route, &rows.scatter) {
+                    if let (Ok(Route::Several(_)), Err(error), None) = (route, &rows.scatter, &rows.everyone) {
                         return Err(error.clone().into());
                     }
                     if rows.makes.changes_schema || !rows.set_config.is_empty() || rows.opaque {
@@ -189,9 +189,11 @@ impl Session {
             // Each byte beyond ASCII stands for a letter, whichever it is.
             let shadow: String = text.iter().map(|&b| char::from(b)).collect();
             self.scan_text(&shadow)?;
+            if self.scan.more_at.is_some() {
+                return Err(foreign_encoding().into());
+            }
             let planned = self.plan_text(&shadow, &[])?;
             if let Plan::Rows(rows) = &planned.plan
-                && self.scan.more_at.is_none()
                 && !rows.opaque
                 && rows.pins.is_none()
                 && rows.set_config.is_empty()
@@ -220,7 +222,7 @@ impl Session {
     }
 
     fn log_slow(&self, planned: &Planned, started: Instant) {
-        let Some(limit) = self.shared.state.load().config.log.slow_statement else { return };
+        let Some(limit) = self.state.config.log.slow_statement else { return };
         let elapsed = started.elapsed();
         if elapsed >= limit {
             tracing::info!(

@@ -22,6 +22,9 @@ pub struct Applied {
 impl Applied {
     /// The connection has what the session desires now.
     pub fn adopt(&mut self, variables: &Variables) {
+        if !self.unknown && self.generation == variables.generation() {
+            return;
+        }
         self.values = Arc::clone(&variables.state.desired);
         self.generation = variables.generation();
         self.unknown = false;

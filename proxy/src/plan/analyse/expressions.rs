@@ -35,6 +35,7 @@ use sqlparser::ast::NamedWindowExpr;
 use sqlparser::ast::ObjectName;
 use sqlparser::ast::Query;
 use sqlparser::ast::Select;
+use sqlparser::ast::Spanned;
 use sqlparser::ast::TableFactor;
 use sqlparser::ast::Value;
 use sqlparser::ast::ValueWithSpan;
@@ -223,6 +224,9 @@ impl<'a> Analysis<'a> {
                 self.facts.unknown_function.get_or_insert(name);
             }
             Kind::Time => {
+                if arguments.len() == 2 && parts.last().is_some_and(|p| p == "age") {
+                    return Some(functions::Traits::default());
+                }
                 self.facts.time.get_or_insert(name);
             }
             Kind::Server => {
@@ -323,14 +327,16 @@ impl<'a> Analysis<'a> {
                 Placement::Sharded { .. } => self
                     .facts
                     .refuse(Error::unsupported(format!("{name} would draw from a sequence on a sharded table"))),
-                Placement::Reference
-                | Placement::Ambiguous(_)
-                | Placement::Derived
-                | Placement::Refused(_)
-                | Placement::System => self.facts.refuse(
-                    Error::unsupported(format!("sequence {} is not on one shard", sequence.name))
-                        .hint("List it as a single table in the configuration."),
-                ),
+                // the lead shard's gives the values of all
+                Placement::Reference => {
+                    self.facts.need(Catalog::HOME, format!("sequence {}", sequence.name));
+                }
+                Placement::Ambiguous(_) | Placement::Derived | Placement::Refused(_) | Placement::System => {
+                    self.facts.refuse(
+                        Error::unsupported(format!("sequence {} is not on one shard", sequence.name))
+                            .hint("List it as a single table in the configuration."),
+                    )
+                }
             },
             names::Named::Temporary => self.facts.temporary = true,
             names::Named::System | names::Named::Unknown(_) => {
@@ -527,6 +533,7 @@ impl Walker<'_, '_, '_, '_, '_> {
             return;
         };
         let traits = self.analysis.function_used(&parts, arguments(function), self.scope).unwrap_or_default();
+        self.note_time(&parts, function);
         self.uses.volatile |= traits.volatile;
         if traits.volatile {
             self.analysis.facts.volatile_blocks.push(self.scope.block);
@@ -545,6 +552,19 @@ impl Walker<'_, '_, '_, '_, '_> {
                     functions::ORDERED_AGGREGATES.contains(&name) || !function.within_group.is_empty();
             }
             None => {}
+        }
+    }
+
+    fn note_time(&mut self, parts: &[String], function: &Function) {
+        if functions::kind(self.analysis.context, parts) != Kind::Time {
+            return;
+        }
+        let name = parts.last().map_or("", String::as_str);
+        let source = self.scope.source;
+        match source.range(function.name.span()).filter(|_| source.is_client && !matches!(name, "age" | "timenow")) {
+            Some(range) => _ = self.analysis.facts.time_calls.insert(range.start),
+            None if name == "age" && arguments(function).len() == 2 => {}
+            None => self.analysis.facts.time_elsewhere = true,
         }
     }
 

@@ -22,6 +22,10 @@ pub struct Facts {
     /// A function of that name is not known.
     pub unknown_function: Option<String>,
     pub time: Option<String>,
+    /// Where its calls begin in the client's text, in bytes.
+    pub time_calls: std::collections::BTreeSet<usize>,
+    /// A call in a view, or one whose value is made of more than the time.
+    pub time_elsewhere: bool,
     pub server: Option<String>,
     pub volatile: Option<String>,
     /// The blocks in which volatile functions are called; `None` in FROM.
