@@ -304,3 +304,25 @@ fn pg_dump_reads_the_schema() {
     let rows = dump(deployment.address(), &["--table=notes"]);
     assert!(rows.contains("1\tone note"), "{rows}");
 }
+
+#[test]
+fn a_list_of_tables_may_be_apart() {
+    let Some(deployment) = deploy() else { return };
+    let mut client = deployment.connect();
+    client.execute("CREATE TABLE countries (code text PRIMARY KEY)");
+    client.execute("CREATE TABLE orders (tenant_id bigint, c text REFERENCES countries)");
+    client.execute("CREATE TABLE alone (id integer, c text REFERENCES countries)");
+    client.execute("INSERT INTO alone VALUES (1)");
+    client.execute("INSERT INTO orders VALUES (1)");
+    client.execute("BEGIN; LOCK TABLE orders, ONLY alone, public.countries IN ACCESS SHARE MODE; COMMIT");
+    // As Django empties its tables: those that refer to each other must be in one statement.
+    client.execute("TRUNCATE \"alone\", \"orders\", \"countries\"");
+    assert_eq!(client.simple("SELECT count(*) FROM orders").ok().value(), "0");
+    assert_eq!(client.simple("SELECT count(*) FROM alone").ok().value(), "0");
+    client.execute("ANALYZE alone, orders (tenant_id)");
+    client.execute("VACUUM alone, orders");
+    client.execute("GRANT SELECT ON alone, orders TO PUBLIC");
+    client.execute("DROP TABLE alone, orders, countries CASCADE");
+    assert_eq!(has_table(&deployment, "orders"), ["f", "f", "f"]);
+    assert_eq!(has_table(&deployment, "alone"), ["f", "f", "f"]);
+}

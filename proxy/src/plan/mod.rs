@@ -416,6 +416,8 @@ pub struct EverywherePlan {
     /// A sharded table that is made: the bigint sequences of its columns must not give on one shard what they give on
     /// another.
     pub numbers: Option<QualifiedName>,
+    /// The text for each shard, where they have not all of the things that it names; else empty.
+    pub texts: Vec<(ShardId, String)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

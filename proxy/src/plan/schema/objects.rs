@@ -5,6 +5,7 @@ use super::Decision;
 use super::Job;
 use super::cursor::Cursor;
 use super::decided;
+use super::decided_list;
 use super::place;
 use super::place::Use;
 use super::refused;
@@ -83,8 +84,10 @@ pub fn drop(job: &Job<'_>) -> Decided {
     if relation_kind(&mut rest) {
         rest.word("concurrently");
         let if_exists = rest.words(&["if", "exists"]);
-        let names = place::name_list(&without_behavior(rest), |_| {}).ok_or_else(|| job.unread())?;
-        return decided(job, &names, Use::Drop { if_exists });
+        let list = without_behavior(rest);
+        let names = place::name_list(&list, |_| {}).ok_or_else(|| job.unread())?;
+        let usage = Use::Drop { if_exists };
+        return if if_exists { decided(job, &names, usage) } else { decided_list(job, &list, &names, usage) };
     }
     if let Some(kind) = kind(&mut rest, &SERVER_KINDS) {
         return Err(refused(job, &format!("DROP {kind}")));
@@ -218,5 +221,5 @@ pub fn grant(job: &Job<'_>) -> Decided {
         }
     }
     let names = place::name_list(&list, |_| {}).ok_or_else(|| job.unread())?;
-    decided(job, &names, Use::Maintain)
+    decided_list(job, &list, &names, Use::Maintain)
 }
