@@ -16,6 +16,7 @@ use crate::plan::KeyCondition;
 use crate::plan::KeyExpr;
 use crate::plan::Source;
 use crate::plan::Target;
+use crate::plan::writes::Drawn;
 use crate::sql::normalize;
 use crate::sql::normalize::Literal;
 use crate::sql::normalize::LiteralKind;
@@ -43,6 +44,8 @@ pub struct Values<'a> {
     pub literals: &'a [Literal],
     pub params: &'a [Param<'a>],
     pub standard_conforming_strings: bool,
+    /// Values that were drawn, in text form.
+    pub drawn: &'a Drawn,
 }
 
 /// Where one execution goes.
@@ -186,6 +189,29 @@ pub fn condition_shards(condition: &KeyCondition, values: &Values<'_>, catalog: 
     }
     shards.sort_unstable();
     shards.dedup();
+    Ok(shards)
+}
+
+/// The shard of each row that an INSERT writes.
+///
+/// # Errors
+/// As [`shards`].
+pub fn row_shards(condition: &KeyCondition, values: &Values<'_>, catalog: &Catalog) -> Result<Vec<ShardId>> {
+    let Some(map) = catalog.map(condition.map) else { return Err(Error::internal("no such shard map")) };
+    let rows = match &condition.expr {
+        KeyExpr::Or(rows) => rows.as_slice(),
+        row => std::slice::from_ref(row),
+    };
+    let mut shards = Vec::with_capacity(rows.len());
+    let mut key = Vec::with_capacity(condition.types.len());
+    for row in rows {
+        let KeyExpr::Row(sources) = row else { return Err(Error::internal("a row without its key")) };
+        key.clear();
+        for (column, (source, key_type)) in sources.iter().zip(&condition.types).enumerate() {
+            key.push(value(source, *key_type, values)?.ok_or_else(|| undetermined(condition, column))?);
+        }
+        shards.push(map.locate_typed(&condition.types, &key).ok_or_else(|| no_place(condition, map))?);
+    }
     Ok(shards)
 }
 
@@ -360,6 +386,11 @@ fn above(a: &Datum, b: &Datum, or_equal: bool) -> bool {
 fn value(source: &Source, key_type: KeyType, values: &Values<'_>) -> Result<Option<Datum>> {
     match source {
         Source::Const(value) => Ok(Some(value.clone())),
+        Source::Drawn(number) => match values.drawn.get(*number).and_then(Option::as_ref) {
+            None => Ok(None),
+            Some(None) => Ok(Some(Datum::Null)),
+            Some(Some(text)) => key::from_text_literal(key_type, text),
+        },
         Source::Param(number) => match number.checked_sub(1).and_then(|n| values.params.get(n)) {
             None => Ok(None),
             Some(Param { value: None, .. }) => Ok(Some(Datum::Null)),
@@ -387,7 +418,7 @@ fn value(source: &Source, key_type: KeyType, values: &Values<'_>) -> Result<Opti
 /// The elements of an array; `None`: not certain here.
 fn elements(source: &Source, key_type: KeyType, values: &Values<'_>) -> Result<Option<Vec<Datum>>> {
     match source {
-        Source::Const(_) => Ok(None),
+        Source::Const(_) | Source::Drawn(_) => Ok(None),
         Source::Param(number) => match number.checked_sub(1).and_then(|n| values.params.get(n)) {
             None => Ok(None),
             Some(Param { value: None, .. }) => Ok(Some(Vec::new())),

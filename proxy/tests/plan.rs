@@ -198,7 +198,13 @@ fn planned(catalog: &Catalog, sql: &str) -> String {
     {
         let mut scanned = normalize::Normalized::default();
         normalize::scan(sql, true, &mut scanned).unwrap();
-        let values = Values { text: sql, literals: &scanned.literals, params: &[], standard_conforming_strings: true };
+        let values = Values {
+            text: sql,
+            literals: &scanned.literals,
+            params: &[],
+            standard_conforming_strings: true,
+            drawn: &[],
+        };
         let route = route::shards(&rows.target, &values, catalog, rows.effect == plan::Effect::Write);
         let route = match route {
             Ok(Route::One(shard)) => catalog.shard_name(shard).to_owned(),

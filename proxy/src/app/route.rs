@@ -98,7 +98,7 @@ fn shards(rows: &RowsPlan, text: &str, catalog: &Catalog) -> Result<String, Stri
     if tokens.iter().any(|token| token.kind == TokenKind::Param) {
         return Ok("shards: as the parameters say".to_owned());
     }
-    let values = Values { text, literals: &scan.literals, params: &[], standard_conforming_strings: true };
+    let values = Values { text, literals: &scan.literals, params: &[], standard_conforming_strings: true, drawn: &[] };
     let route = route::shards(&rows.target, &values, catalog, rows.effect == Effect::Write);
     Ok(match route {
         Ok(Route::One(shard)) => format!("shard: {}", catalog.shard_name(shard)),

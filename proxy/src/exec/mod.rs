@@ -8,3 +8,4 @@ pub mod everyone;
 pub mod finish;
 pub mod relay;
 pub mod scatter;
+pub mod split;

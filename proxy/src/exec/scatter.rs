@@ -48,6 +48,35 @@ pub struct Execution<'a> {
     pub keep: Option<usize>,
 }
 
+/// What rows of several shards are fed to.
+pub trait Join {
+    fn wants(&self) -> Want;
+
+    /// # Errors
+    /// What keeps the rows from becoming one answer.
+    fn row(&mut self, input: usize, body: &[u8], out: &mut BytesMut) -> Result<()>;
+
+    /// The input's CommandComplete has come, with this body.
+    ///
+    /// # Errors
+    /// As for `row`.
+    fn end(&mut self, input: usize, tag: &[u8], out: &mut BytesMut) -> Result<()>;
+}
+
+impl Join for Merge {
+    fn wants(&self) -> Want {
+        Merge::wants(self)
+    }
+
+    fn row(&mut self, input: usize, body: &[u8], out: &mut BytesMut) -> Result<()> {
+        Merge::row(self, input, body, out)
+    }
+
+    fn end(&mut self, input: usize, _tag: &[u8], out: &mut BytesMut) -> Result<()> {
+        Merge::end(self, input, out)
+    }
+}
+
 /// Makes sure that a statement is prepared on a connection; true when a ParseComplete will come.
 pub fn prepare(server: &mut ServerConnection, number: u64, text: &[u8], types: &[Oid]) -> bool {
     if server.statements.get(&number).is_some() {
@@ -215,11 +244,11 @@ pub async fn run(
     let Started { mut merge, last, parameters } = started;
     let mut preface = preface;
     let Some(last) = last else {
-        let outcome = drive(backends, client, execution, &mut merge, &mut preface).await;
+        let outcome = drive(backends, client, execution.shards, execution.keep, &mut merge, &mut preface).await;
         client.write.extend_from_slice(&preface);
         return bring_back(backends, execution.shards, outcome).await.map(|r| r.map(|()| merge.rows()));
     };
-    let outcome = drive(backends, client, execution, &mut merge, &mut BytesMut::new()).await;
+    let outcome = drive(backends, client, execution.shards, execution.keep, &mut merge, &mut BytesMut::new()).await;
     if let Err(error) = bring_back(backends, execution.shards, outcome).await? {
         return Ok(Err(error));
     }
@@ -230,7 +259,7 @@ pub async fn run(
         return bring_back(backends, one.shards, Ok(Err(error))).await.map(|r| r.map(|()| 0));
     }
     drop(arrays);
-    let outcome = drive(backends, client, &one, &mut answer, &mut preface).await;
+    let outcome = drive(backends, client, one.shards, one.keep, &mut answer, &mut preface).await;
     client.write.extend_from_slice(&preface);
     bring_back(backends, one.shards, outcome).await.map(|r| r.map(|()| answer.rows()))
 }
@@ -365,29 +394,31 @@ fn put_result_formats(out: &mut BytesMut, columns: &[ShardColumn], formats: &[i1
     }
 }
 
-async fn drive(
+/// Feeds the answers of the shards until nothing more is wanted of them.
+pub(super) async fn drive<J: Join>(
     backends: &mut Backends,
     client: &mut Connection,
-    execution: &Execution<'_>,
-    merge: &mut Merge,
+    shards: &[ShardId],
+    keep: Option<usize>,
+    merge: &mut J,
     preface: &mut BytesMut,
 ) -> Result<Result<()>, Broken> {
     while let Want::Input(input) = merge.wants() {
-        let Some(held) = execution.shards.get(input).and_then(|&s| backends.find(s)) else {
+        let Some(held) = shards.get(input).and_then(|&s| backends.find(s)) else {
             return Ok(Err(Error::internal("the merge wants an input that is not there")));
         };
-        let fed = feed(held, client, merge, input, preface, execution.keep);
+        let fed = feed(held, client, merge, input, preface, keep);
         let server: &mut ServerConnection = &mut held.lease;
         match fed {
             Ok(true) => {}
             Ok(false) => {
-                if let Err(error) = wait(server, client, execution.keep.is_none()).await? {
+                if let Err(error) = wait(server, client, keep.is_none()).await? {
                     return Ok(Err(error));
                 }
             }
             Err(error) => return Ok(Err(error)),
         }
-        if execution.keep.is_none() && client.write.len() >= limits::WRITE_BURST_BYTES {
+        if keep.is_none() && client.write.len() >= limits::WRITE_BURST_BYTES {
             client.flush().await.map_err(|_| Broken::Client)?;
         }
     }
@@ -395,10 +426,10 @@ async fn drive(
 }
 
 /// Feeds frames of one input while the merge wants this input; false when bytes are missing.
-fn feed(
+fn feed<J: Join>(
     held: &mut Held,
     client: &mut Connection,
-    merge: &mut Merge,
+    merge: &mut J,
     input: usize,
     preface: &mut BytesMut,
     keep: Option<usize>,
@@ -445,7 +476,7 @@ fn feed(
         }
         let step = match head.tag {
             backend::DATA_ROW => merge.row(input, body, &mut client.write),
-            backend::COMMAND_COMPLETE | backend::EMPTY_QUERY => merge.end(input, &mut client.write),
+            backend::COMMAND_COMPLETE | backend::EMPTY_QUERY => merge.end(input, body, &mut client.write),
             backend::ERROR => {
                 preface.clear();
                 Err(failed(server, body))
@@ -521,7 +552,7 @@ fn failed(server: &mut ServerConnection, body: &[u8]) -> Error {
 
 /// Brings every shard's connection back in step: what is left of its answer is read and thrown away; after an error
 /// the others are cancelled first.
-async fn bring_back(
+pub(super) async fn bring_back(
     backends: &mut Backends,
     shards: &[ShardId],
     outcome: Result<Result<()>, Broken>,

@@ -14,6 +14,7 @@ pub use column_names::output_name;
 pub use expressions::arguments;
 pub use expressions::is_byte_collation_expr;
 pub use facts::Facts;
+pub use facts::Selected;
 pub use facts::Write;
 pub use scope::Item;
 pub use scope::Scope;
@@ -156,6 +157,10 @@ pub struct Analysis<'a> {
     pub envs: Vec<Env>,
     pub blocks: Vec<Block>,
     pub facts: Facts,
+    /// For each UPDATE and DELETE: its block, its table, and what is read beside it.
+    pub targets: Vec<(usize, Node, Option<Node>)>,
+    /// The tree of the statement itself has not been entered yet.
+    top: bool,
     view_depth: usize,
     /// The one setting that the SELECT at work reads from pg_settings.
     setting: Option<String>,
@@ -179,6 +184,8 @@ impl<'a> Analysis<'a> {
             envs,
             blocks: Vec::new(),
             facts: Facts::default(),
+            targets: Vec::new(),
+            top: true,
             view_depth: 0,
             setting: None,
         }
@@ -275,6 +282,7 @@ impl<'a> Analysis<'a> {
 
     /// A query in the scope `env`.
     pub fn query<'q>(&mut self, query: &'q Query, parent: &Rc<Scope<'q>>, env: usize) -> QueryResult<'q> {
+        let top = std::mem::take(&mut self.top);
         let with = match &query.with {
             Some(with) => self.ctes(with, parent, env),
             None => parent.ctes.clone(),
@@ -285,6 +293,7 @@ impl<'a> Analysis<'a> {
             self.facts.locks = true;
         }
         let tail = Tail { query: Some(query), limited, locks: !query.locks.is_empty() };
+        self.top = top && matches!(&*query.body, SetExpr::Insert(_));
         let result = self.body(&query.body, &scope, env, &tail);
         if let Some(with) = &query.with {
             self.unread_ctes(with.cte_tables.len(), &scope, env);

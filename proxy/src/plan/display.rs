@@ -19,6 +19,11 @@ use super::ShardColumn;
 use super::SortBy;
 use super::Source;
 use super::Target;
+use super::writes::Part;
+use super::writes::Shape;
+use super::writes::When;
+use super::writes::WritePlan;
+use super::writes::between;
 use crate::catalog::Catalog;
 use crate::catalog::ShardId;
 use crate::error::Error;
@@ -127,6 +132,7 @@ impl Names<'_> {
             Target::Keys { conditions, also } => self.keys(conditions, also),
         };
         match (&rows.target, &rows.scatter) {
+            _ if rows.writes.is_some() => lines.extend(rows.writes.iter().flat_map(|w| self.writes(w))),
             (Target::Keys { .. }, Ok(scatter)) => {
                 lines.push("else scatter".to_owned());
                 lines.extend(self.scatter(scatter).into_iter().map(|l| format!("  {l}")));
@@ -227,6 +233,7 @@ impl Names<'_> {
         match source {
             Source::Param(n) => format!("${n}"),
             Source::Const(value) => datum(value),
+            Source::Drawn(n) => format!("drawn {}", n + 1),
             Source::Literal { ordinal, negative } => {
                 let sign = if *negative { "-" } else { "" };
                 let token = self.statement.and_then(|s| s.tokens.iter().filter(|t| t.is_literal()).nth(*ordinal));
@@ -236,6 +243,49 @@ impl Names<'_> {
                 }
             }
         }
+    }
+
+    fn writes(&self, plan: &WritePlan) -> Vec<String> {
+        let part = |part: &Part| match part {
+            Part::Text(text) => text.clone(),
+            Part::Tokens { first, last } => match self.statement {
+                Some(statement) => between(&statement.text, &statement.tokens, *first, *last).to_owned(),
+                None => format!("[tokens {first} to {last}]"),
+            },
+            Part::Drawn { value, .. } => format!("[drawn {}]", value + 1),
+        };
+        let text = |parts: &[Part]| parts.iter().map(part).collect::<String>();
+        let mut lines = Vec::new();
+        let mut next = 1;
+        for draw in &plan.draws {
+            let last = next + draw.count - 1;
+            let range = if draw.count == 1 { next.to_string() } else { format!("{next} to {last}") };
+            let when = match draw.when {
+                When::Always => "",
+                When::Several => " for several shards",
+            };
+            lines.push(format!("draw {range}{when}: {}", text(&draw.expr)));
+            next = last + 1;
+        }
+        if let Shape::Rows(split) = &plan.shape {
+            lines.push(format!("head: {}", text(&split.head).trim_end()));
+            lines.extend(split.rows.iter().map(|row| format!("  row: {}", text(&row.parts))));
+            if !split.tail.is_empty() {
+                lines.push(format!("tail: {}", text(&split.tail).trim_start()));
+            }
+        }
+        match (&plan.several, &plan.shape) {
+            (Err(error), _) => {
+                lines.push("else refuse".to_owned());
+                lines.extend(error_lines(error).into_iter().map(|l| format!("  {l}")));
+            }
+            (Ok(()), Shape::Rows(_)) => lines.push("else split by row".to_owned()),
+            (Ok(()), Shape::Same(parts)) => {
+                lines.push("else on each shard".to_owned());
+                lines.push(format!("  shard: {}", text(parts)));
+            }
+        }
+        lines
     }
 
     fn scatter(&self, plan: &ScatterPlan) -> Vec<String> {

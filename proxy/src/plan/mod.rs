@@ -20,6 +20,7 @@ mod schema;
 mod source;
 mod template;
 mod words;
+pub mod writes;
 
 pub use template::Piece;
 pub use template::Template;
@@ -35,6 +36,7 @@ use crate::value::Datum;
 use crate::value::KeyType;
 use crate::value::Oid;
 use std::sync::Arc;
+use writes::WritePlan;
 
 /// What the planner may know beside the statement.
 pub struct Context<'a> {
@@ -75,6 +77,8 @@ pub struct RowsPlan {
     pub effect: Effect,
     /// What runs when the target is more than one shard, or why it cannot.
     pub scatter: Result<Arc<ScatterPlan>, Error>,
+    /// A write that is not forwarded as it stands, on one shard or several.
+    pub writes: Option<Arc<WritePlan>>,
     /// After it the server connection may hold state that no server reports: keep it for the session.
     pub opaque: bool,
     /// `set_config` calls whose effect belongs to the session: (name, is_local); read the values back afterwards.
@@ -234,6 +238,8 @@ pub enum Source {
     /// `$n`, from 1.
     Param(usize),
     Const(Datum),
+    /// The n-th value that is drawn before the rows are written (see [`writes::WritePlan`]), from 0.
+    Drawn(usize),
 }
 
 /// What each shard runs, and how the rows become one answer.
@@ -492,12 +498,21 @@ pub fn plan(statement: &Statement, context: &Context<'_>) -> Plan {
 }
 
 impl RowsPlan {
+    /// Why it cannot be on several shards, if so.
+    pub fn refused_over_several(&self) -> Option<&Error> {
+        match &self.writes {
+            Some(writes) => writes.several.as_ref().err(),
+            None => self.scatter.as_ref().err(),
+        }
+    }
+
     /// Whole, at one place, with nothing to remember.
     pub fn at(target: Target, effect: Effect) -> RowsPlan {
         RowsPlan {
             target,
             effect,
             scatter: Err(Error::unsupported("a statement over several shards")),
+            writes: None,
             opaque: false,
             set_config: Vec::new(),
             pins: None,

@@ -21,11 +21,15 @@ use super::scatter;
 use super::schema::triggers;
 use super::source::SourceText;
 use super::words;
+use super::writes::WritePlan;
+use super::writes::several;
 use crate::catalog::Catalog;
 use crate::catalog::ShardId;
 use crate::error::Error;
 use crate::sql::Statement;
 use crate::sql::command::Command;
+use sqlparser::ast::Query;
+use sqlparser::ast::SetExpr;
 use sqlparser::ast::Statement as Tree;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -148,10 +152,17 @@ fn placed(
     if also.len() > 1 {
         return Err(apart(facts));
     }
-    let scatter = match tree {
-        Tree::Query(query) => scatter::plan(analysis, query, result, source),
-        _ => Err(writes_refused()),
+    let (scatter, writes) = match tree {
+        Tree::Query(query) if !is_write(query) => (scatter::plan(analysis, query, result, source), None),
+        tree => {
+            let planned = several::plan(analysis, tree, result, source);
+            let writes = planned.plan.map(|plan| (planned.anchor, plan));
+            (Err(planned.refused.unwrap_or_else(writes_refused)), writes)
+        }
     };
+    if let Some((anchor, writes)) = writes {
+        return written(analysis, conditions, also, anchor, writes, opaque);
+    }
     let (conditions, scatter) = match (scatter, opaque) {
         (_, Some(what)) => (conditions, Err(opaque_refused(&what))),
         (Ok((anchor, plan, fixed)), None) => (anchored(analysis, conditions, anchor), Ok((plan, fixed))),
@@ -168,6 +179,39 @@ fn placed(
         Arc::new(scatter)
     });
     Ok(remembering(facts, context, plan))
+}
+
+/// WITH … INSERT, UPDATE, DELETE or MERGE.
+fn is_write(query: &Query) -> bool {
+    matches!(&*query.body, SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_))
+}
+
+/// A write that is not forwarded as it stands.
+fn written(
+    analysis: &Analysis<'_>,
+    conditions: Vec<KeyCondition>,
+    also: Vec<ShardId>,
+    anchor: Option<u32>,
+    mut writes: WritePlan,
+    opaque: Option<String>,
+) -> Result<RowsPlan, Error> {
+    let facts = &analysis.facts;
+    let conditions = match anchor {
+        Some(anchor) => anchored(analysis, conditions, anchor),
+        None => conditions,
+    };
+    if let Some(what) = opaque {
+        writes.several = Err(opaque_refused(&what));
+    }
+    if let Err(error) = &writes.several
+        && conditions.iter().any(|c| is_everywhere(c, analysis.context.catalog))
+    {
+        return Err(error.clone());
+    }
+    let mut plan = RowsPlan::at(Target::Keys { conditions, also }, effect(facts));
+    plan.scatter = Err(writes.several.clone().err().unwrap_or_else(writes_refused));
+    plan.writes = Some(Arc::new(writes));
+    Ok(remembering(facts, analysis.context, plan))
 }
 
 /// The anchor's condition first: it says where a scattered statement has rows.

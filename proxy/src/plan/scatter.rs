@@ -4,7 +4,7 @@
 //! other sharded table matters only where its key equals the anchor's, then all that concerns one row of the anchor is
 //! on its shard, and the joined rows of the whole are those of the shards together.
 
-mod anchor;
+pub mod anchor;
 mod finish;
 mod group;
 mod limit;

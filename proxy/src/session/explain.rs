@@ -16,11 +16,19 @@ impl Session {
         explain: &ExplainPlan,
         text: &str,
     ) -> Outcome {
+        if explain.analyze && explain.inner.writes.as_ref().is_some_and(|plan| plan.always_draws()) {
+            return Err(analyze_refused().into());
+        }
         // The inner plan knows the inner statement's text only.
         let inner = text.get(explain.body..).unwrap_or_default();
         self.scan_text(inner)?;
         let literals = std::mem::take(&mut self.scan.literals);
-        let route = self.choose(&explain.inner, &self.values(inner, &literals));
+        let values = self.values(inner, &literals);
+        let route = self.choose(&explain.inner, &values);
+        let texts = match (&route, &explain.inner.writes) {
+            (Ok(Route::Several(shards)), Some(plan)) => Some(self.explained_texts(plan, &values, shards)),
+            _ => None,
+        };
         self.scan.literals = literals;
         let shards = match route? {
             // One shard: PostgreSQL's own answer.
@@ -31,12 +39,19 @@ impl Session {
             Route::Several(shards) => shards,
             Route::Any | Route::Home | Route::Nowhere => return Err(Error::internal("a route was not resolved").into()),
         };
-        let scatter = match &explain.inner.scatter {
-            Ok(scatter) => scatter,
-            Err(error) => return Err(error.clone().into()),
+        if let Some(error) = explain.inner.refused_over_several() {
+            return Err(error.clone().into());
+        }
+        let texts = match (texts, &explain.inner.scatter) {
+            (Some(_), _) if explain.analyze => return Err(analyze_refused().into()),
+            (Some(texts), _) => texts?,
+            (None, Ok(scatter)) => {
+                let tokens = crate::sql::lexer::tokenize(inner, self.conforming_strings())?;
+                let sql = scatter.sql.render(inner, &tokens);
+                shards.into_iter().map(|shard| (shard, sql.clone())).collect()
+            }
+            (None, Err(error)) => return Err(error.clone().into()),
         };
-        let tokens = crate::sql::lexer::tokenize(inner, self.conforming_strings())?;
-        let sql = scatter.sql.render(inner, &tokens);
         if !explain.text {
             return Err(Error::unsupported(
                 "EXPLAIN of a scattered statement in a format other than TEXT is not supported yet",
@@ -45,7 +60,7 @@ impl Session {
             .into());
         }
         let mut lines = explain.lines.clone();
-        for shard in shards {
+        for (shard, sql) in texts {
             let name = self
                 .backends
                 .database
@@ -64,4 +79,9 @@ impl Session {
         self.text_rows("QUERY PLAN", &lines, "EXPLAIN");
         Ok(())
     }
+}
+
+fn analyze_refused() -> Error {
+    Error::unsupported("EXPLAIN ANALYZE of a write over several shards, or one that draws from a sequence")
+        .hint("Use EXPLAIN without ANALYZE.")
 }

@@ -129,7 +129,7 @@ impl Session {
         };
         match &portal {
             Portal::Remote { .. } => {}
-            Portal::Local { .. } | Portal::Everyone(_) => {
+            Portal::Local { .. } | Portal::Everyone(_) | Portal::Write(_) => {
                 self.reply(|out| backend::put_bare(out, backend::BIND_COMPLETE))
             }
             Portal::Scatter(_) => {
@@ -155,7 +155,14 @@ impl Session {
         let local = || Portal::Local { prepared: Arc::clone(prepared), format: bind.result_format(0), done: false };
         let params = typed_params(bind, prepared);
         match &planned.plan {
+            Plan::Rows(rows) if let Some(plan) = rows.writes.as_ref().filter(|plan| plan.always_draws()) => {
+                self.bind_write(bind, plan, prepared, &params)
+            }
             Plan::Rows(rows) => match self.place_planned(rows, planned, &params)? {
+                Route::Several(_) if let Some(plan) = &rows.writes => match &plan.several {
+                    Ok(()) => self.bind_write(bind, plan, prepared, &params),
+                    Err(error) => Err(error.clone().into()),
+                },
                 Route::Several(shards) => match &rows.everyone {
                     Some(plan) => Ok(Portal::Everyone(Box::new(self.bind_everyone(bind, plan, prepared, &params)?))),
                     None => self.bind_scatter(bind, rows, prepared, shards, &params),
@@ -209,8 +216,13 @@ impl Session {
     pub(super) fn place(&mut self, rows: &RowsPlan, text: &str, params: &[Param<'_>]) -> Outcome<Route> {
         self.scan_text(text)?;
         let literals = std::mem::take(&mut self.scan.literals);
-        let values =
-            Values { text, literals: &literals, params, standard_conforming_strings: self.conforming_strings() };
+        let values = Values {
+            text,
+            literals: &literals,
+            params,
+            standard_conforming_strings: self.conforming_strings(),
+            drawn: &[],
+        };
         let route = self.choose(rows, &values);
         self.scan.literals = literals;
         self.placed(route?, params)
@@ -223,6 +235,7 @@ impl Session {
             literals: &planned.literals,
             params,
             standard_conforming_strings: planned.conforming_strings,
+            drawn: &[],
         };
         let route = self.choose(rows, &values)?;
         self.placed(route, params)
@@ -395,6 +408,7 @@ impl Session {
         match self.portals.get_mut(name) {
             Some(Portal::Scatter(_)) => Box::pin(self.execute_scatter(name, max_rows)).await,
             Some(Portal::Everyone(_)) => Box::pin(self.execute_everyone(name)).await,
+            Some(Portal::Write(_)) => Box::pin(self.execute_write(name, max_rows)).await,
             Some(Portal::Local { prepared, done, .. }) => {
                 let prepared = Arc::clone(prepared);
                 let empty = prepared.planned.command == Command::Empty;
@@ -558,7 +572,7 @@ fn put_fields(out: &mut BytesMut, fields: Option<&[backend::Field]>) {
 
 /// Gives up to `most` rows; their number, and whether the portal has come to its end. As PostgreSQL, a portal that has
 /// given exactly what was asked for is suspended, whether it has more or not.
-fn give_rows(rest: &mut BytesMut, out: &mut BytesMut, most: usize) -> (u64, bool) {
+pub fn give_rows(rest: &mut BytesMut, out: &mut BytesMut, most: usize) -> (u64, bool) {
     let (mut at, mut rows) = (0, 0);
     while rows < most {
         let Ok(Some(head)) = crate::wire::head(rest.get(at..).unwrap_or_default(), usize::MAX) else { break };

@@ -28,6 +28,7 @@ pub mod reported;
 pub mod rows;
 pub mod settings;
 pub mod simple;
+pub mod writes;
 
 use crate::catalog::ShardId;
 use crate::error::Error;

@@ -12,6 +12,7 @@ use crate::plan::Plan;
 use crate::plan::RowsPlan;
 use crate::plan::ScatterPlan;
 use crate::plan::Target;
+use crate::plan::writes::WritePlan;
 use crate::route::Param;
 use crate::route::Route;
 use crate::session::Outcome;
@@ -19,6 +20,8 @@ use crate::session::Session;
 use crate::session::pipeline::Owed;
 use crate::session::prepared::Prepared;
 use crate::session::reference::EveryonePortal;
+use crate::session::writes::WritePortal;
+use crate::session::writes::tag;
 use crate::sql::command::Command;
 use crate::wire::backend;
 use crate::wire::backend::Field;
@@ -38,6 +41,7 @@ pub enum Portal {
     Scatter(Box<ScatterPortal>),
     /// A write to reference tables.
     Everyone(Box<EveryonePortal>),
+    Write(Box<WritePortal>),
     /// The session runs it when it is executed.
     Local {
         prepared: Arc<Prepared>,
@@ -84,6 +88,7 @@ impl Portal {
             Portal::Remote { planned, .. } => &planned.command,
             Portal::Scatter(portal) => &portal.planned.command,
             Portal::Everyone(portal) => &portal.planned.command,
+            Portal::Write(portal) => &portal.planned.command,
             Portal::Local { prepared, .. } => &prepared.planned.command,
         }
     }
@@ -111,6 +116,10 @@ impl Portal {
                 let fields = portal.description.fields.as_ref()?;
                 Some(fields.iter().zip(&portal.formats).map(|(f, &format)| with(f, format)).collect())
             }
+            Portal::Write(portal) => {
+                let fields = portal.description.fields.as_ref()?;
+                Some(fields.iter().zip(&portal.formats).map(|(f, &format)| with(f, format)).collect())
+            }
             Portal::Local { prepared, format, .. } => {
                 let fields = prepared.description.as_ref()?.fields.as_ref()?;
                 Some(fields.iter().map(|f| with(f, *format)).collect())
@@ -131,7 +140,13 @@ impl Session {
             Plan::Rows(rows) => rows,
             _ => return Box::pin(self.run_local(&prepared.planned)).await,
         };
+        if let Some(plan) = rows.writes.as_ref().filter(|plan| plan.always_draws()) {
+            return Box::pin(self.execute_written(&bind, plan, &prepared, &params)).await;
+        }
         match self.place_planned(rows, &prepared.planned, &params)? {
+            Route::Several(_) if let Some(plan) = &rows.writes => {
+                Box::pin(self.execute_written(&bind, plan, &prepared, &params)).await
+            }
             Route::One(shard) => {
                 self.before_whole(rows, shard).await?;
                 self.execute_whole(shard, &prepared.planned, bind.tail).await
@@ -155,6 +170,25 @@ impl Session {
             }
             _ => Err(Error::internal("a route was not resolved").into()),
         }
+    }
+
+    /// A prepared write whose text is not forwarded as it stands.
+    async fn execute_written(
+        &mut self,
+        bind: &Bind<'_>,
+        plan: &Arc<WritePlan>,
+        prepared: &Prepared,
+        params: &[Param<'_>],
+    ) -> Outcome {
+        let Portal::Write(portal) = self.bind_write(bind, plan, prepared, params)? else {
+            return Err(Error::internal("a portal of another kind").into());
+        };
+        if let Some(fields) = &portal.description.fields {
+            backend::put_row_description(&mut self.client.write, fields);
+        }
+        let written = self.write_portal(&portal, None).await?;
+        backend::put_command_complete(&mut self.client.write, &tag(&portal.planned.command, written));
+        Ok(())
     }
 
     /// A prepared statement on one shard, with its Sync.

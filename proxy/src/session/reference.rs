@@ -296,10 +296,11 @@ impl Session {
         }
         let keep = bind.tail.len().saturating_sub(2 + 2 * given);
         let values = Values {
-            text: &prepared.text,
-            literals: &self.scan.literals,
+            text: &prepared.planned.text,
+            literals: &prepared.planned.literals,
             params,
-            standard_conforming_strings: self.conforming_strings(),
+            standard_conforming_strings: prepared.planned.conforming_strings,
+            drawn: &[],
         };
         Ok(EveryonePortal {
             planned: Arc::clone(&prepared.planned),

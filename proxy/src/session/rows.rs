@@ -62,7 +62,7 @@ struct Told {
 
 impl Session {
     pub(super) fn values<'a>(&self, text: &'a str, literals: &'a [Literal]) -> Values<'a> {
-        Values { text, literals, params: &[], standard_conforming_strings: self.conforming_strings() }
+        Values { text, literals, params: &[], standard_conforming_strings: self.conforming_strings(), drawn: &[] }
     }
 
     /// Where a statement runs.
@@ -104,7 +104,13 @@ impl Session {
     }
 
     pub(super) async fn rows_simple(&mut self, planned: &Arc<Planned>, rows: &RowsPlan, values: Values<'_>) -> Outcome {
+        if let Some(plan) = rows.writes.as_deref().filter(|plan| plan.always_draws()) {
+            return Box::pin(self.write_simple(planned, rows, plan, values.text)).await;
+        }
         match self.choose(rows, &values)? {
+            Route::Several(_) if let Some(plan) = rows.writes.as_deref() => {
+                Box::pin(self.write_simple(planned, rows, plan, values.text)).await
+            }
             Route::One(shard) => {
                 self.whole(rows, shard, values.text).await?;
                 if planned.command == Command::Schema {

@@ -141,7 +141,9 @@ impl Session {
                     let literals = std::mem::take(&mut self.scan.literals);
                     let route = self.choose(rows, &self.values(part, &literals));
                     self.scan.literals = literals;
-                    if let (Ok(Route::Several(_)), Err(error), None) = (route, &rows.scatter, &rows.everyone) {
+                    if let (Ok(Route::Several(_)), Some(error), None) =
+                        (route, rows.refused_over_several(), &rows.everyone)
+                    {
                         return Err(error.clone().into());
                     }
                     if rows.makes.changes_schema || !rows.set_config.is_empty() || rows.opaque {

@@ -228,6 +228,7 @@ impl<'a> Analysis<'a> {
                     return Some(functions::Traits::default());
                 }
                 self.facts.time.get_or_insert(name);
+                self.facts.times += 1;
             }
             Kind::Server => {
                 self.facts.server.get_or_insert(name);

@@ -1,5 +1,6 @@
 //! What a statement does beside reading rows, as far as it decides where it can run.
 
+use crate::catalog::MapId;
 use crate::catalog::QualifiedName;
 use crate::catalog::Relation;
 use crate::catalog::ShardId;
@@ -7,6 +8,8 @@ use crate::error::Error;
 use crate::plan::KeyCondition;
 use crate::plan::PinReason;
 use crate::plan::SetConfig;
+use crate::plan::classes::Atom;
+use crate::plan::writes::WritePlan;
 use std::sync::Arc;
 
 /// Gathered over the whole statement; names are of the first construct of each kind.
@@ -26,6 +29,8 @@ pub struct Facts {
     pub time_calls: std::collections::BTreeSet<usize>,
     /// A call in a view, or one whose value is made of more than the time.
     pub time_elsewhere: bool,
+    /// How many such calls there are.
+    pub times: usize,
     pub server: Option<String>,
     pub volatile: Option<String>,
     /// The blocks in which volatile functions are called; `None` in FROM.
@@ -58,6 +63,10 @@ pub struct Facts {
     /// It has an INSERT, UPDATE, DELETE or MERGE, be it of a temporary table.
     pub modifies: bool,
     pub writes: Vec<Write>,
+    /// The statement is an INSERT of rows that are given: in pieces.
+    pub insert: Option<WritePlan>,
+    /// The statement is an INSERT … SELECT into a sharded table.
+    pub selected: Option<Selected>,
     /// Every table that is read or written, for collations.
     pub relations: Vec<Arc<Relation>>,
     /// Ordinals of literals that were read.
@@ -70,6 +79,20 @@ pub struct Write {
     pub relation: Arc<Relation>,
     /// Rows that an INSERT writes: where they must live.
     pub rows: Option<KeyCondition>,
+}
+
+/// What an INSERT … SELECT writes.
+#[derive(Clone, Debug)]
+pub struct Selected {
+    /// The block and the scope of its query.
+    pub block: usize,
+    pub env: usize,
+    pub table: QualifiedName,
+    pub map: MapId,
+    /// The columns that are read for the key's columns, if all of them are columns.
+    pub atoms: Option<Vec<Atom>>,
+    /// A column that is left to a default whose value is not the same on all shards.
+    pub varying: Option<String>,
 }
 
 impl Facts {

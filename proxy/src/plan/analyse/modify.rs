@@ -3,8 +3,10 @@
 use super::Analysis;
 use super::BlockKind;
 use super::Item;
+use super::Node;
 use super::QueryResult;
 use super::Scope;
+use super::Selected;
 use super::Write;
 use super::expressions::Uses;
 use super::key_types;
@@ -23,6 +25,13 @@ use crate::plan::classes::Test;
 use crate::plan::predicates;
 use crate::plan::predicates::ColumnFacts;
 use crate::plan::predicates::Operand;
+use crate::plan::writes;
+use crate::plan::writes::When;
+use crate::plan::writes::defaults;
+use crate::plan::writes::defaults::Fills;
+use crate::plan::writes::defaults::is_default;
+use crate::plan::writes::insert::Input;
+use crate::plan::writes::insert::overriding_refused;
 use crate::value::Datum;
 use sqlparser::ast::Assignment;
 use sqlparser::ast::AssignmentTarget;
@@ -54,12 +63,13 @@ impl<'a> Analysis<'a> {
     /// A statement that writes, at the top or in a CTE.
     pub fn modify<'q>(&mut self, tree: &'q Tree, outer: &Rc<Scope<'q>>, outer_env: usize) -> QueryResult<'q> {
         self.facts.modifies = true;
+        let top = std::mem::take(&mut self.top);
         let first = self.owner_count();
         let env = self.new_env(outer_env);
         let block = self.add_block(BlockKind::Modify, env, first..first);
         let start = Rc::new(Scope { block: Some(block), env, ..outer.enter() });
         let names = match tree {
-            Tree::Insert(insert) => self.insert(insert, &start, env),
+            Tree::Insert(insert) => self.insert(insert, &start, env, top),
             Tree::Update(update) => self.update(update, &start, env),
             Tree::Delete(delete) => self.delete(delete, &start, env),
             Tree::Merge(merge) => self.merge(merge, &start, env),
@@ -82,14 +92,15 @@ impl<'a> Analysis<'a> {
     fn update<'q>(&mut self, update: &'q Update, start: &Rc<Scope<'q>>, env: usize) -> Option<Vec<Option<String>>> {
         self.facts.foreign |= !update.order_by.is_empty() || update.limit.is_some() || update.or.is_some();
         self.write_target(&update.table.relation, start);
-        let (_, target) = self.items_of(std::slice::from_ref(&update.table), start, env);
-        let scope = match &update.from {
+        let (node, target) = self.items_of(std::slice::from_ref(&update.table), start, env);
+        let (others, scope) = match &update.from {
             Some(UpdateTableFromKind::AfterSet(from) | UpdateTableFromKind::BeforeSet(from)) => {
-                let (_, others) = self.items_of(from, start, env);
-                beside(&target, &others)
+                let (node, others) = self.items_of(from, start, env);
+                (node, beside(&target, &others))
             }
-            None => target.clone(),
+            None => (None, target.clone()),
         };
+        self.target(start, node, others);
         if let Some(selection) = &update.selection {
             self.conjuncts(selection, &scope, env);
         }
@@ -103,18 +114,25 @@ impl<'a> Analysis<'a> {
         if let Some(first) = from.first() {
             self.write_target(&first.relation, start);
         }
-        let (_, target) = self.items_of(from, start, env);
-        let scope = match &delete.using {
+        let (node, target) = self.items_of(from, start, env);
+        let (others, scope) = match &delete.using {
             Some(using) => {
-                let (_, others) = self.items_of(using, start, env);
-                beside(&target, &others)
+                let (node, others) = self.items_of(using, start, env);
+                (node, beside(&target, &others))
             }
-            None => target,
+            None => (None, target),
         };
+        self.target(start, node, others);
         if let Some(selection) = &delete.selection {
             self.conjuncts(selection, &scope, env);
         }
         self.returning(delete.returning.as_deref(), delete.output.as_ref(), &scope, env)
+    }
+
+    fn target(&mut self, start: &Scope<'_>, target: Option<Node>, others: Option<Node>) {
+        if let (Some(block), Some(target)) = (start.block, target) {
+            self.targets.push((block, target, others));
+        }
     }
 
     fn merge<'q>(&mut self, merge: &'q Merge, start: &Rc<Scope<'q>>, env: usize) -> Option<Vec<Option<String>>> {
@@ -246,7 +264,13 @@ impl<'a> Analysis<'a> {
         })
     }
 
-    fn insert<'q>(&mut self, insert: &'q Insert, start: &Rc<Scope<'q>>, env: usize) -> Option<Vec<Option<String>>> {
+    fn insert<'q>(
+        &mut self,
+        insert: &'q Insert,
+        start: &Rc<Scope<'q>>,
+        env: usize,
+        top: bool,
+    ) -> Option<Vec<Option<String>>> {
         self.facts.foreign |= insert.or.is_some()
             || insert.ignore
             || insert.overwrite
@@ -271,7 +295,7 @@ impl<'a> Analysis<'a> {
             Some(alias) => names::fold(&alias.alias),
             None => relation.name.name.clone(),
         };
-        let rows = if self.several_shards() { self.inserted_rows(insert, &relation, result, start) } else { None };
+        let rows = if self.several_shards() { self.inserted_rows(insert, &relation, result, start, top) } else { None };
         self.facts.writes.push(Write { relation: relation.clone(), rows });
         let scope = self.inserted_scope(&relation, label, start, env);
         if let Some(OnInsert::OnConflict(conflict)) = &insert.on
@@ -336,6 +360,7 @@ impl<'a> Analysis<'a> {
         relation: &Arc<Relation>,
         result: Option<QueryResult<'q>>,
         start: &Rc<Scope<'q>>,
+        top: bool,
     ) -> Option<KeyCondition> {
         if relation.kind == RelationKind::View {
             self.facts.refuse(
@@ -348,41 +373,77 @@ impl<'a> Analysis<'a> {
             Some(SetExpr::Values(values)) => Some(values),
             _ => None,
         };
-        let rows = values.iter().flat_map(|v| v.rows.iter().map(|r| r.content.as_slice()));
-        if insert.source.is_none() {
-            self.drawn_columns(relation, &[], std::iter::once(&[][..]));
-        } else if values.is_some() {
-            self.drawn_columns(relation, &columns, rows.clone());
-        } else {
-            self.drawn_columns(relation, &columns, std::iter::empty());
-        }
         let Placement::Sharded { .. } = &relation.placement else { return None };
+        let rows: Option<Vec<&'q [Expr]>> = match (insert.source.is_some(), values) {
+            (false, _) => Some(vec![&[][..]]),
+            (true, Some(values)) => Some(values.rows.iter().map(|r| r.content.as_slice()).collect()),
+            (true, None) => None,
+        };
+        if !top || rows.is_none() {
+            let rows = rows.iter().flatten().copied();
+            self.drawn_columns(relation, if insert.source.is_none() { &[] } else { &columns }, rows);
+        }
         if let Some(unique) = relation.unique.iter().find(|u| !has_key(relation, u)) {
             self.facts.refuse(loose_unique(relation, unique, "INSERT"));
         }
-        let given =
-            |row: &'q [Expr], position: usize| columns.iter().position(|c| *c == position).and_then(|n| row.get(n));
-        match (insert.source.as_deref(), values) {
-            (None, _) => self.value_rows(relation, std::iter::once(&[][..]), start, |_, _| None),
-            (Some(_), Some(_)) => self.value_rows(relation, rows, start, given),
-            (Some(source), None) => self.selected_rows(relation, &columns, source, result?),
+        match (insert.source.as_deref(), rows) {
+            (_, Some(rows)) => self.given_rows(insert, relation, &columns, &rows, start, top),
+            (source, None) => self.selected_rows(relation, &columns, source?, result?, top),
         }
+    }
+
+    /// The rows of VALUES, and of DEFAULT VALUES: their keys, and the statement in pieces.
+    fn given_rows<'q>(
+        &mut self,
+        insert: &'q Insert,
+        relation: &Arc<Relation>,
+        columns: &[usize],
+        rows: &[&'q [Expr]],
+        start: &Rc<Scope<'q>>,
+        top: bool,
+    ) -> Option<KeyCondition> {
+        let width = rows.first().map_or(0, |row| row.len());
+        // Without a list the columns are as many as the values.
+        let columns = if insert.columns.is_empty() { columns.get(..width)? } else { columns };
+        let fills = if top { defaults::fills(relation, columns, rows, self.context) } else { Fills::default() };
+        if let Some(error) = overriding_refused(insert, &fills) {
+            self.facts.refuse(error);
+            return None;
+        }
+        let condition = self.value_rows(relation, columns, rows, start, &fills)?;
+        if top {
+            let draws = fills.draws.iter().any(|d| d.when == When::Always);
+            let widths: Vec<usize> = rows.iter().map(|row| row.len()).collect();
+            let condition = condition.clone();
+            let input = Input { insert, relation, columns, widths: &widths, fills, condition };
+            self.facts.insert = writes::insert::plan(&input, start.source);
+            if draws && self.facts.insert.is_none() {
+                self.drawn_columns(relation, columns, rows.iter().copied());
+            }
+        }
+        Some(condition)
     }
 
     /// The keys of the rows of VALUES.
     fn value_rows<'q>(
         &mut self,
         relation: &Arc<Relation>,
-        rows: impl Iterator<Item = &'q [Expr]>,
+        columns: &[usize],
+        rows: &[&'q [Expr]],
         start: &Rc<Scope<'q>>,
-        given: impl Fn(&'q [Expr], usize) -> Option<&'q Expr>,
+        fills: &Fills,
     ) -> Option<KeyCondition> {
         let Placement::Sharded { map, key } = &relation.placement else { return None };
         let mut parts = Vec::new();
-        for row in rows {
+        for (n, row) in rows.iter().enumerate() {
             let mut sources = Vec::new();
             for column in key {
-                match self.row_value(relation, *column, given(row, *column), start) {
+                if let Some(value) = fills.value(n, *column) {
+                    sources.push(Source::Drawn(value));
+                    continue;
+                }
+                let given = columns.iter().position(|c| c == column).and_then(|n| row.get(n));
+                match self.row_value(relation, *column, given, start) {
                     Ok(source) => sources.push(source),
                     Err(error) => {
                         self.facts.refuse(error);
@@ -432,7 +493,12 @@ impl<'a> Analysis<'a> {
         columns: &[usize],
         source: &'q sqlparser::ast::Query,
         result: QueryResult<'q>,
+        top: bool,
     ) -> Option<KeyCondition> {
+        let unknown = || {
+            Error::unsupported(format!("INSERT … SELECT into {} whose shard key is not known", relation.name))
+                .hint("Fix the shard key in the query's WHERE, or insert with VALUES.")
+        };
         let projection = match &*source.body {
             SetExpr::Select(select) if !select.projection.iter().any(super::is_wildcard) => Some(&select.projection),
             _ => None,
@@ -443,13 +509,27 @@ impl<'a> Analysis<'a> {
         let given = |position: usize| columns.iter().position(|c| *c == position);
         let atom = |position: usize| outputs.as_ref()?.get(given(position)?)?.atom;
         let expr = |position: usize| super::item_expr(projection?.get(given(position)?)?);
-        let scope = result.scope?;
+        let Some(scope) = result.scope else {
+            self.facts.refuse(unknown());
+            return None;
+        };
+        if top && let Placement::Sharded { map, key } = &relation.placement {
+            let varying = relation.columns.iter().enumerate().find(|(position, column)| {
+                !columns.contains(position)
+                    && defaults::when(column, key.contains(position), self.context) == Some(When::Several)
+            });
+            self.facts.selected = Some(Selected {
+                block: result.block,
+                env: scope.env,
+                table: relation.name.clone(),
+                map: *map,
+                atoms: key.iter().map(|k| atom(*k)).collect(),
+                varying: varying.map(|(_, column)| column.name.clone()),
+            });
+        }
         let condition = self.row_links(relation, env, &scope, atom, expr);
-        if condition.as_ref().is_none_or(|c| c.expr == KeyExpr::True) {
-            self.facts.refuse(
-                Error::unsupported(format!("INSERT … SELECT into {} whose shard key is not known", relation.name))
-                    .hint("Fix the shard key in the query's WHERE, or insert with VALUES."),
-            );
+        if condition.is_none() || (!top && condition.as_ref().is_some_and(|c| c.expr == KeyExpr::True)) {
+            self.facts.refuse(unknown());
             return None;
         }
         condition
@@ -642,11 +722,6 @@ fn same_source(a: &Source, b: &Source, scope: &Scope<'_>) -> Option<Vec<usize>> 
         }
         _ => None,
     }
-}
-
-/// DEFAULT in VALUES.
-fn is_default(expr: &Expr) -> bool {
-    matches!(expr, Expr::Identifier(i) if i.quote_style.is_none() && i.value.eq_ignore_ascii_case("default"))
 }
 
 /// The positions of the columns that an INSERT gives, in its order.

@@ -36,6 +36,11 @@ pub fn find(analysis: &Analysis<'_>, root: &Node) -> Result<Anchor, Error> {
     }
 }
 
+/// That a FROM can be read in parts, or is the same everywhere.
+pub fn check(analysis: &Analysis<'_>, root: &Node) -> Result<(), Error> {
+    part(analysis, root).map(|_| ())
+}
+
 fn part(analysis: &Analysis<'_>, node: &Node) -> Result<Part, Error> {
     match node {
         Node::Local => Ok(Part::Local),
