@@ -249,7 +249,13 @@ impl<'a> Analysis<'a> {
     pub fn condition(&self, owner: u32) -> Option<KeyCondition> {
         let (map, key) = self.key(owner)?;
         let expr = classes::key_expr(&self.applying(owner), &key);
-        Some(KeyCondition { map, types: self.key_types(owner)?, names: self.key_names(owner)?, expr })
+        Some(KeyCondition {
+            map,
+            types: self.key_types(owner)?,
+            names: self.key_names(owner)?,
+            expr,
+            not_null: Vec::new(),
+        })
     }
 
     pub fn key_types(&self, owner: u32) -> Option<Vec<KeyType>> {

@@ -186,6 +186,8 @@ pub struct KeyCondition {
     /// The key columns as the statement calls them (`orders.tenant_id`), for messages and the printed plan.
     pub names: Vec<String>,
     pub expr: KeyExpr,
+    /// Of each key column of a table that rows are written to, whether it is NOT NULL; else empty.
+    pub not_null: Vec<bool>,
 }
 
 /// A condition over the columns of a shard key; `column` is the position in the key.

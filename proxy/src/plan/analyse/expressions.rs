@@ -302,7 +302,13 @@ impl<'a> Analysis<'a> {
             return None;
         };
         let expr = KeyExpr::Equals { column: 0, value };
-        Some(KeyCondition { map, types: vec![*key], names: vec![format!("{name} argument {}", argument + 1)], expr })
+        Some(KeyCondition {
+            map,
+            types: vec![*key],
+            names: vec![format!("{name} argument {}", argument + 1)],
+            expr,
+            not_null: Vec::new(),
+        })
     }
 
     fn sequence_used(&mut self, name: &str, arguments: &[FunctionArg], scope: &Rc<Scope<'_>>) {
@@ -311,7 +317,10 @@ impl<'a> Analysis<'a> {
             self.facts.server.get_or_insert(name.to_owned());
             return;
         }
-        let Some(named) = self.read_string(plain_argument(arguments, 0), scope) else {
+        // the sequence of pg_get_serial_sequence('table', 'column') is where the table is
+        let first = plain_argument(arguments, 0);
+        let serial = first.and_then(serial_table);
+        let Some(named) = self.read_string(serial.or(first), scope) else {
             if self.context.catalog.shards.len() > 1 {
                 self.facts.refuse(
                     Error::unsupported(format!("{name} of a sequence that is not a constant"))
@@ -397,6 +406,15 @@ impl<'a> Analysis<'a> {
         }
         Some(text)
     }
+}
+
+/// The first argument of `pg_get_serial_sequence(table, column)`.
+fn serial_table(expr: &Expr) -> Option<&Expr> {
+    let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = predicates::peel(expr) else {
+        return None;
+    };
+    let function = name.0.last().and_then(|part| part.as_ident())?;
+    function.value.eq_ignore_ascii_case("pg_get_serial_sequence").then(|| plain_argument(&list.args, 0)).flatten()
 }
 
 fn is_name_column(expr: Option<&Expr>) -> bool {

@@ -454,7 +454,13 @@ impl<'a> Analysis<'a> {
             parts.push(KeyExpr::Row(sources));
         }
         let expr = if parts.len() == 1 { parts.swap_remove(0) } else { KeyExpr::Or(parts) };
-        Some(KeyCondition { map: *map, types: key_types(relation)?, names: key_names(relation)?, expr })
+        Some(KeyCondition {
+            map: *map,
+            types: key_types(relation)?,
+            names: key_names(relation)?,
+            expr,
+            not_null: not_null(relation),
+        })
     }
 
     /// One key column's value of a row of VALUES.
@@ -603,7 +609,13 @@ impl<'a> Analysis<'a> {
         } else {
             classes::key_expr(&classes::applying(&self.envs, env, None), &atoms)
         };
-        Some(KeyCondition { map: *map, types: key_types(relation)?, names: key_names(relation)?, expr })
+        Some(KeyCondition {
+            map: *map,
+            types: key_types(relation)?,
+            names: key_names(relation)?,
+            expr,
+            not_null: not_null(relation),
+        })
     }
 
     /// Columns of a sharded table that are not given and would be drawn from a sequence.
@@ -757,6 +769,11 @@ fn loose_unique(relation: &Relation, unique: &[usize], verb: &str) -> Error {
 fn undetermined(column: &str) -> Error {
     Error::unsupported(format!("the shard key value of column {column} cannot be determined here"))
         .hint("Give the shard key as a constant or a parameter of the column's type.")
+}
+
+fn not_null(relation: &Relation) -> Vec<bool> {
+    let Placement::Sharded { key, .. } = &relation.placement else { return Vec::new() };
+    key.iter().map(|column| relation.columns.get(*column).is_some_and(|column| column.not_null)).collect()
 }
 
 fn key_names(relation: &Relation) -> Option<Vec<String>> {
