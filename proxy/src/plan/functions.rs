@@ -25,8 +25,6 @@ pub enum Kind {
     /// nextval and the like; the first argument names the sequence, where there is one.
     Sequence,
     SetConfig,
-    /// current_setting: most settings follow the session, some belong to a server.
-    Setting,
     /// Locks that last for the session, or for the transaction.
     AdvisoryLock {
         session: bool,
@@ -200,7 +198,6 @@ fn special(name: &str, may_be_builtin: bool) -> Kind {
 fn builtin_special(name: &str, volatility: Volatility) -> Option<Kind> {
     Some(match name {
         "set_config" => Kind::SetConfig,
-        "current_setting" => Kind::Setting,
         "nextval" | "currval" | "setval" | "lastval" => Kind::Sequence,
         "pg_notify" => Kind::Notify,
         _ if TIME.contains(&name) => Kind::Time,

@@ -241,7 +241,7 @@ impl Seen {
                 self.session_lock |= session;
                 self.system = true;
             }
-            Kind::Notify | Kind::Server | Kind::Setting | Kind::Time => self.system = true,
+            Kind::Notify | Kind::Server | Kind::Time => self.system = true,
             Kind::Plain(_) | Kind::Unknown => {}
         }
     }

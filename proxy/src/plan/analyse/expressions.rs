@@ -212,6 +212,9 @@ impl<'a> Analysis<'a> {
         let name = parts.join(".");
         match functions::kind(self.context, parts) {
             Kind::Plain(traits) => {
+                if parts.last().is_some_and(|part| part == "current_setting") {
+                    self.setting_read(&name, arguments, scope);
+                }
                 if traits.volatile {
                     self.facts.volatile.get_or_insert(name);
                 }
@@ -243,13 +246,6 @@ impl<'a> Analysis<'a> {
             Kind::Declared { runs_on, stateless } => self.declared(&name, &runs_on, stateless, arguments, scope),
             Kind::Sequence => self.sequence_used(&name, arguments, scope),
             Kind::SetConfig => self.set_config_used(arguments, scope),
-            Kind::Setting => {
-                let setting = self.read_string(plain_argument(arguments, 0), scope);
-                if setting.is_none_or(|setting| functions::is_server_setting(&setting)) {
-                    self.facts.server.get_or_insert(name);
-                }
-                return Some(functions::Traits::default());
-            }
         }
         None
     }
@@ -352,6 +348,14 @@ impl<'a> Analysis<'a> {
             names::Named::System | names::Named::Unknown(_) => {
                 self.facts.need(Catalog::HOME, format!("sequence {named}"));
             }
+        }
+    }
+
+    /// current_setting: most settings follow the session, some belong to a server.
+    fn setting_read(&mut self, name: &str, arguments: &[FunctionArg], scope: &Rc<Scope<'_>>) {
+        let setting = self.read_string(plain_argument(arguments, 0), scope);
+        if setting.is_none_or(|setting| functions::is_server_setting(&setting)) {
+            self.facts.server.get_or_insert(name.to_owned());
         }
     }
 

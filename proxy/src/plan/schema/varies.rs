@@ -74,7 +74,6 @@ fn differs(parts: &[String], context: &Context<'_>) -> bool {
         | Kind::Server
         | Kind::Sequence
         | Kind::SetConfig
-        | Kind::Setting
         | Kind::AdvisoryLock { .. }
         | Kind::Notify => true,
     }
