@@ -263,6 +263,7 @@ fn mistakes_are_told_as_postgresql_does() {
         ("SELECT id FROM orders GROUP BY note", "42803"),
         ("SELECT DISTINCT id FROM orders ORDER BY note", "42P10"),
         ("SELECT nothing FROM orders GROUP BY note", "42703"),
+        ("SELECT 1; SELECT id FROM orders GROUP BY note", "42803"),
         ("SELECT current_setting('port'), id FROM orders", "0A000"),
         ("SELECT current_setting(note) FROM orders", "0A000"),
     ];

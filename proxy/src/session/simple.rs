@@ -89,8 +89,10 @@ impl Session {
         }
         let ranges = lexer::split(text, self.conforming_strings())?;
         let [_, _, ..] = ranges.as_slice() else { return self.one(text).await };
-        if self.refuse_early(text, &ranges)? {
-            Box::pin(self.check_syntax(text)).await?;
+        match self.refuse_early(text, &ranges) {
+            Ok(true) => Box::pin(self.check_syntax(text)).await?,
+            Ok(false) => {}
+            Err((part, error)) => return Err(Box::pin(self.mistake_first(part, &[], &error)).await),
         }
         self.several = true;
         if self.backends.transaction.state == State::Idle {
@@ -119,7 +121,14 @@ impl Session {
 
     /// What will be refused is refused before anything of the Query has run, as far as that can be told: up to the
     /// first statement that may change what the others mean. True when a statement could not be parsed here.
-    fn refuse_early(&mut self, text: &str, ranges: &[std::ops::Range<usize>]) -> Outcome<bool> {
+    ///
+    /// # Errors
+    /// The statement that is refused, and why.
+    fn refuse_early<'t>(
+        &mut self,
+        text: &'t str,
+        ranges: &[std::ops::Range<usize>],
+    ) -> std::result::Result<bool, (&'t str, Box<Error>)> {
         let conforming = self.conforming_strings();
         let unreadable = ranges.iter().any(|range| {
             let part = text.get(range.clone()).unwrap_or_default();
@@ -136,7 +145,7 @@ impl Session {
             }
             let Ok(planned) = self.plan_scanned(part) else { return Ok(unreadable) };
             match &planned.plan {
-                Plan::Refuse(error) => return Err(error.clone().into()),
+                Plan::Refuse(error) => return Err((part, Box::new(error.clone()))),
                 Plan::Rows(rows) => {
                     let literals = std::mem::take(&mut self.scan.literals);
                     let route = self.choose(rows, &self.values(part, &literals));
@@ -144,7 +153,7 @@ impl Session {
                     if let (Ok(Route::Several(_)), Some(error), None) =
                         (route, rows.refused_over_several(), &rows.everyone)
                     {
-                        return Err(error.clone().into());
+                        return Err((part, Box::new(error.clone())));
                     }
                     if rows.makes.changes_schema || !rows.set_config.is_empty() || rows.opaque {
                         return Ok(unreadable);
