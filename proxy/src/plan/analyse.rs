@@ -253,6 +253,7 @@ impl<'a> Analysis<'a> {
             map,
             types: self.key_types(owner)?,
             names: self.key_names(owner)?,
+            widths: Vec::new(),
             expr,
             not_null: Vec::new(),
         })

@@ -185,6 +185,8 @@ pub struct KeyCondition {
     pub types: Vec<KeyType>,
     /// The key columns as the statement calls them (`orders.tenant_id`), for messages and the printed plan.
     pub names: Vec<String>,
+    /// Of rows that are written: how many characters a column of type varchar holds; empty for conditions.
+    pub widths: Vec<Option<u32>>,
     pub expr: KeyExpr,
     /// Of each key column of a table that rows are written to, whether it is NOT NULL; else empty.
     pub not_null: Vec<bool>,

@@ -302,6 +302,7 @@ impl<'a> Analysis<'a> {
             map,
             types: vec![*key],
             names: vec![format!("{name} argument {}", argument + 1)],
+            widths: Vec::new(),
             expr,
             not_null: Vec::new(),
         })

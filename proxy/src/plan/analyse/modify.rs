@@ -458,6 +458,7 @@ impl<'a> Analysis<'a> {
             map: *map,
             types: key_types(relation)?,
             names: key_names(relation)?,
+            widths: key_widths(relation),
             expr,
             not_null: not_null(relation),
         })
@@ -613,6 +614,7 @@ impl<'a> Analysis<'a> {
             map: *map,
             types: key_types(relation)?,
             names: key_names(relation)?,
+            widths: key_widths(relation),
             expr,
             not_null: not_null(relation),
         })
@@ -746,6 +748,16 @@ fn insert_columns(relation: &Relation, columns: &[ObjectName]) -> Vec<usize> {
         relation.columns.iter().position(|c| c.name == name)
     };
     columns.iter().map(|name| position(name).unwrap_or(usize::MAX)).collect()
+}
+
+/// How many characters the key columns of type varchar hold.
+fn key_widths(relation: &Relation) -> Vec<Option<u32>> {
+    let Placement::Sharded { key, .. } = &relation.placement else { return Vec::new() };
+    let width = |c: &usize| {
+        let name = relation.columns.get(*c)?.type_name.strip_prefix("character varying")?;
+        if name.is_empty() { Some(u32::MAX) } else { name.strip_prefix('(')?.strip_suffix(')')?.parse().ok() }
+    };
+    key.iter().map(width).collect()
 }
 
 fn has_key(relation: &Relation, unique: &[usize]) -> bool {
