@@ -54,7 +54,7 @@ impl Session {
         }
         let description = match &planned.plan {
             Plan::Unknown(_) => unknown_to_us,
-            Plan::Refuse(error) => return Err(error.clone().into()),
+            Plan::Refuse(error) => return Err(Box::pin(self.mistake_first(text, declared, error)).await),
             Plan::Rows(_) | Plan::Explain(_) => {
                 let description = self.description(&planned).await?;
                 if description.params != planned.types {

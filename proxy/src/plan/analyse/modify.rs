@@ -460,6 +460,7 @@ impl<'a> Analysis<'a> {
             names: key_names(relation)?,
             widths: key_widths(relation),
             expr,
+            not_null: not_null(relation),
         })
     }
 
@@ -615,6 +616,7 @@ impl<'a> Analysis<'a> {
             names: key_names(relation)?,
             widths: key_widths(relation),
             expr,
+            not_null: not_null(relation),
         })
     }
 
@@ -779,6 +781,11 @@ fn loose_unique(relation: &Relation, unique: &[usize], verb: &str) -> Error {
 fn undetermined(column: &str) -> Error {
     Error::unsupported(format!("the shard key value of column {column} cannot be determined here"))
         .hint("Give the shard key as a constant or a parameter of the column's type.")
+}
+
+fn not_null(relation: &Relation) -> Vec<bool> {
+    let Placement::Sharded { key, .. } = &relation.placement else { return Vec::new() };
+    key.iter().map(|column| relation.columns.get(*column).is_some_and(|column| column.not_null)).collect()
 }
 
 fn key_names(relation: &Relation) -> Option<Vec<String>> {
