@@ -300,7 +300,13 @@ async fn start(
             let (columns, spec) = execution.plan.resolve(fields.len());
             let inputs = execution.shards.len();
             let (limit, offset) = (execution.limit, execution.offset);
-            let merge = Merge::new(&spec, &types, execution.formats, &client_types, inputs, limit, offset, bound)?;
+            let merge = Merge::new(&spec, &types, execution.formats, &client_types, inputs, limit, offset, bound);
+            let merge = match (merge, otherwise(execution)) {
+                (Err(error), Some(other)) if error.code == codes::NOT_SUPPORTED => {
+                    return Box::pin(start(backends, variables, &other, description)).await;
+                }
+                (merge, _) => merge?,
+            };
             put_result_formats(&mut tail, &columns, execution.formats);
             (merge, None)
         }
@@ -315,6 +321,14 @@ async fn start(
         }
     }
     Ok(Started { merge, last, parameters })
+}
+
+/// The same by a final statement, for types that the merge does not take.
+fn otherwise<'a>(execution: &Execution<'a>) -> Option<Execution<'a>> {
+    let planned: &'a Planned = execution.planned.otherwise.as_deref()?;
+    let plan: &'a ScatterPlan = execution.plan.otherwise.as_deref()?;
+    let text = planned.shard_text.as_deref()?;
+    Some(Execution { planned, plan, text, limit: None, offset: 0, ..*execution })
 }
 
 fn differing(what: &str) -> Error {

@@ -220,6 +220,8 @@ pub struct ScatterPlan {
     pub offset: Option<Count>,
     /// The texts have two parameters more: the time of the transaction, and of the statement.
     pub moment: Option<moment::Moment>,
+    /// What runs instead where the merge does not take the types of the shards' columns: by a final statement.
+    pub otherwise: Option<Arc<ScatterPlan>>,
 }
 
 /// The columns of the shards' rows, and what the merge does with them.

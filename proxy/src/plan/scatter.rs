@@ -34,6 +34,7 @@ use sqlparser::ast::Query;
 use sqlparser::ast::Select;
 use sqlparser::ast::SetExpr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// How to write it instead, where nothing better is known.
 pub const ONE_SHARD: &str = "Name one value of the shard key in WHERE, so that it runs on one shard.";
@@ -180,25 +181,35 @@ fn with_moment(mut plan: ScatterPlan, source: &SourceText<'_>) -> ScatterPlan {
     plan
 }
 
+/// Whether the merge compares or sums values, whose types are not known yet.
+fn needs_types(plan: &ScatterPlan) -> bool {
+    match &plan.layout {
+        Layout::Rows { distinct, order, .. } => *distinct || !order.is_empty(),
+        Layout::Grouped { .. } => true,
+        Layout::Final(_) => false,
+    }
+}
+
 impl Scattered<'_, '_, '_> {
     /// The merge where it is exact, else the final phase.
     fn plan(&mut self) -> Result<ScatterPlan, Error> {
-        let merged = match self.merged_plan() {
-            Err(error) if error.code == codes::NOT_SUPPORTED => error,
-            decided => return decided,
-        };
-        if self.facts.locks {
-            return Err(merged);
-        }
-        if self.is_grouped()
-            && let Ok(plan) = self.partial_plan()
-        {
-            return Ok(plan);
-        }
-        match self.raw_plan() {
-            Err(error) if error.code == codes::NOT_SUPPORTED => Err(merged),
+        match self.merged_plan() {
+            Err(error) if error.code == codes::NOT_SUPPORTED => self.final_plan().ok_or(error),
+            Ok(plan) if needs_types(&plan) => {
+                let otherwise = self.final_plan().map(|plan| Arc::new(with_moment(plan, self.source)));
+                Ok(ScatterPlan { otherwise, ..plan })
+            }
             decided => decided,
         }
+    }
+
+    /// By a final statement: over partial aggregates if that can be, else over rows.
+    fn final_plan(&mut self) -> Option<ScatterPlan> {
+        if self.facts.locks {
+            return None;
+        }
+        let partial = if self.is_grouped() { self.partial_plan().ok() } else { None };
+        partial.or_else(|| self.raw_plan().ok())
     }
 
     /// Whether rows are grouped, in one way.

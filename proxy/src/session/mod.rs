@@ -7,6 +7,7 @@
 //! ```
 
 pub mod command;
+pub mod cursor;
 pub mod encoding;
 pub mod everywhere;
 pub mod explain;

@@ -139,6 +139,16 @@ impl<'r, 'x, 'a, 'q> Reader<'r, 'x, 'a, 'q> {
             }
             return Ok(());
         }
+        let only_columns = || {
+            let atom = |(group, _): &(&'q Expr, Range<usize>)| {
+                self.scattered.analysis.bare_atom(group, self.scattered.scope).is_some()
+            };
+            self.groups.iter().all(atom)
+        };
+        if self.form == Form::Partial && !only_columns() {
+            // it may be a part of what is grouped by
+            return Err(refused("a part of an expression in GROUP BY over several shards"));
+        }
         let (column, (first, last)) = self.scattered.leaf(expr, &mut self.needed)?;
         if self.form == Form::Partial {
             // PostgreSQL takes such a column only where it depends on those of GROUP BY

@@ -56,7 +56,7 @@ impl<'q> Scattered<'_, '_, 'q> {
         }
         let sql = self.rows_text(&list, &extra, copies, &order, &counts);
         let layout = Layout::Rows { copies, extra: extra.len(), distinct: merges_distinct, order };
-        Ok(ScatterPlan { sql, layout, limit: counts.limit, offset: counts.offset, moment: None })
+        Ok(ScatterPlan { sql, layout, limit: counts.limit, offset: counts.offset, moment: None, otherwise: None })
     }
 
     /// Whether the n-th output column is known to be there: ordinals count columns, items count before a `*` only.
