@@ -8,6 +8,7 @@ mod anchor;
 mod finish;
 mod group;
 mod limit;
+mod nested;
 mod order;
 mod over_rows;
 mod reader;
@@ -53,6 +54,8 @@ struct Scattered<'x, 'a, 'q> {
     classes: Classes,
     /// Ordinals of literals that the plan depends on.
     fixed: Vec<usize>,
+    /// A statement around it calls its columns by their names.
+    nested: bool,
 }
 
 /// A plan for several shards: the anchor, the plan, and the literals that it was made for.
@@ -64,6 +67,31 @@ pub fn plan<'q>(
     query: &'q Query,
     result: &QueryResult<'q>,
     source: &SourceText<'q>,
+) -> Result<(u32, ScatterPlan, Vec<usize>), Error> {
+    let decided = match decide(analysis, query, result, source, Way::Any) {
+        Err(error) if error.code == codes::NOT_SUPPORTED && statement_wide(analysis, source, result.block).is_ok() => {
+            nested::plan(analysis, query, source).ok_or(error)
+        }
+        decided => decided,
+    };
+    decided.map(|(owner, plan, fixed)| (owner, with_moment(plan, source), fixed))
+}
+
+/// Which plans are looked for.
+#[derive(Clone, Copy)]
+enum Way {
+    /// The merge where it is exact, else a final statement.
+    Any,
+    Final,
+}
+
+/// A plan of the statement as it stands.
+fn decide<'q>(
+    analysis: &Analysis<'_>,
+    query: &'q Query,
+    result: &QueryResult<'q>,
+    source: &SourceText<'q>,
+    way: Way,
 ) -> Result<(u32, ScatterPlan, Vec<usize>), Error> {
     statement_wide(analysis, source, result.block)?;
     let SetExpr::Select(select) = &*query.body else {
@@ -90,9 +118,23 @@ pub fn plan<'q>(
     let preds = super::classes::applying(&analysis.envs, scope.env, None);
     let classes = Classes::new(&preds);
     let owner = anchor.owner;
-    let mut scattered =
-        Scattered { analysis, query, select, facts, scope, source, clauses, anchor, classes, fixed: Vec::new() };
-    let plan = with_moment(scattered.plan()?, source);
+    let mut scattered = Scattered {
+        analysis,
+        query,
+        select,
+        facts,
+        scope,
+        source,
+        clauses,
+        anchor,
+        classes,
+        fixed: Vec::new(),
+        nested: matches!(way, Way::Final),
+    };
+    let plan = match way {
+        Way::Any => scattered.plan()?,
+        Way::Final => scattered.final_plan_only()?,
+    };
     let mut fixed = scattered.fixed;
     fixed.sort_unstable();
     fixed.dedup();
@@ -201,6 +243,11 @@ impl Scattered<'_, '_, '_> {
             }
             decided => decided,
         }
+    }
+
+    fn final_plan_only(&mut self) -> Result<ScatterPlan, Error> {
+        self.fix_compared_literals();
+        self.final_plan().ok_or_else(|| refused("this subquery over several shards"))
     }
 
     /// By a final statement: over partial aggregates if that can be, else over rows.

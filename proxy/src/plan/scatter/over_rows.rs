@@ -198,11 +198,14 @@ impl<'q> Reader<'_, '_, '_, 'q> {
                     return Err(refused("* beside aggregates over several shards"));
                 }
                 let columns = self.scattered.star(item.item, &mut self.needed)?;
-                for (m, column) in columns.iter().enumerate() {
+                for (m, (column, name)) in columns.iter().enumerate() {
                     if m > 0 {
                         push_text(pieces, ", ");
                     }
                     pieces.push(reference(*column));
+                    if self.scattered.nested {
+                        push_text(pieces, &format!("AS {}", finish::quoted(name)));
+                    }
                 }
                 if columns.is_empty() {
                     return Err(refused("* of no columns over several shards"));
@@ -213,6 +216,11 @@ impl<'q> Reader<'_, '_, '_, 'q> {
             let expr = item_expr(item.item).ok_or_else(|| refused("this select list over several shards"))?;
             self.read_item(expr, &item.expression)?;
             self.push_range(pieces, &item.range);
+            if let (sqlparser::ast::SelectItem::UnnamedExpr(expr), true) = (item.item, self.scattered.nested)
+                && let Some(name) = crate::plan::analyse::output_name(expr)
+            {
+                push_text(pieces, &format!(" AS {}", finish::quoted(&name)));
+            }
             widths.push(1);
         }
         Ok(widths)
