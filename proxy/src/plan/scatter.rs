@@ -74,7 +74,7 @@ pub fn plan<'q>(
         }
         decided => decided,
     };
-    decided.map(|(owner, plan, fixed)| (owner, with_moment(plan, source), fixed))
+    decided.map(|(owner, plan, fixed)| (owner, with_moment(plan, analysis.context.param_types.len(), source), fixed))
 }
 
 /// Which plans are looked for.
@@ -205,12 +205,13 @@ fn times_are_told_apart(analysis: &Analysis<'_>, source: &SourceText<'_>) -> boo
 }
 
 /// One value for each of now() and its kin.
-fn with_moment(mut plan: ScatterPlan, source: &SourceText<'_>) -> ScatterPlan {
+fn with_moment(mut plan: ScatterPlan, declared: usize, source: &SourceText<'_>) -> ScatterPlan {
     let calls = moment::calls(source.text, source.tokens);
     if calls.is_empty() {
         return plan;
     }
-    let params = moment::parameters(source.text, source.tokens);
+    // a client may declare parameters that the text does not have
+    let params = moment::parameters(source.text, source.tokens).max(declared);
     let numbers = moment::Moment { transaction: params + 1, statement: params + 2 };
     let (transaction, statement) = (format!("${}", numbers.transaction), format!("${}", numbers.statement));
     let edits: Vec<(usize, usize, Vec<Piece>)> =
@@ -238,7 +239,8 @@ impl Scattered<'_, '_, '_> {
         match self.merged_plan() {
             Err(error) if error.code == codes::NOT_SUPPORTED => self.final_plan().ok_or(error),
             Ok(plan) if needs_types(&plan) => {
-                let otherwise = self.final_plan().map(|plan| Arc::new(with_moment(plan, self.source)));
+                let declared = self.analysis.context.param_types.len();
+                let otherwise = self.final_plan().map(|plan| Arc::new(with_moment(plan, declared, self.source)));
                 Ok(ScatterPlan { otherwise, ..plan })
             }
             decided => decided,

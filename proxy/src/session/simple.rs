@@ -258,6 +258,10 @@ impl Session {
                 }
                 self.forward(HOME, text.as_bytes()).await
             }
+            Plan::Refuse(error) if is_data(&planned.command) && error.code == codes::NOT_SUPPORTED => {
+                // What PostgreSQL itself refuses has its error.
+                Box::pin(self.ask_first(text, &[], error)).await
+            }
             Plan::Refuse(error) => Err(error.clone().into()),
         }
     }
@@ -295,6 +299,6 @@ pub fn needs_block(what: &str) -> Error {
     Error::new(codes::NO_ACTIVE_TRANSACTION, format!("{what} can only be used in transaction blocks"))
 }
 
-fn is_data(command: &Command) -> bool {
+pub fn is_data(command: &Command) -> bool {
     matches!(command, Command::Select | Command::Insert | Command::Update | Command::Delete | Command::Merge)
 }
