@@ -176,6 +176,9 @@ pub async fn run(
     description: &Description,
     preface: BytesMut,
 ) -> Result<Result<u64>, Broken> {
+    if execution.plan.in_turn && execution.shards.len() > 1 {
+        return Box::pin(run_in_turn(backends, client, variables, execution, description, preface)).await;
+    }
     let started = match start(backends, variables, execution, description).await {
         Ok(started) => started,
         // What was sent already is answered; it must not be taken for the answer to the next statement.
@@ -202,6 +205,33 @@ pub async fn run(
     let outcome = drive(backends, client, &one, &mut answer, &mut preface).await;
     client.write.extend_from_slice(&preface);
     bring_back(backends, one.shards, outcome).await.map(|r| r.map(|()| answer.rows()))
+}
+
+/// One shard after the other, each for the rows that are missing.
+async fn run_in_turn(
+    backends: &mut Backends,
+    client: &mut Connection,
+    variables: &Variables,
+    execution: &Execution<'_>,
+    description: &Description,
+    preface: BytesMut,
+) -> Result<Result<u64>, Broken> {
+    let (mut preface, mut rows, mut left) = (preface, 0, execution.limit);
+    for shard in execution.shards.chunks(1) {
+        let one = Execution { shards: shard, limit: left, ..*execution };
+        let before = std::mem::take(&mut preface);
+        match Box::pin(run(backends, client, variables, &one, description, before)).await? {
+            Ok(given) => {
+                rows += given;
+                left = left.map(|left| left.saturating_sub(given));
+            }
+            Err(error) => return Ok(Err(error)),
+        }
+        if left == Some(0) {
+            break;
+        }
+    }
+    Ok(Ok(rows))
 }
 
 /// What the shards were sent.
@@ -281,6 +311,11 @@ async fn start(
         }
         params.extend([oid::TIMESTAMPTZ; 2]);
         parameters = finish::with_values(&parameters, &finish::times(held).await?)?;
+    }
+    if execution.plan.in_turn {
+        params.push(oid::INT8);
+        let most = execution.limit.map_or(i64::MAX, |l| i64::try_from(l).unwrap_or(i64::MAX));
+        parameters = finish::with_values(&parameters, &[most.to_be_bytes()])?;
     }
     let types = shard_types(held, execution, &params).await?;
     let bound = backends.database.config.merge_bytes;

@@ -247,6 +247,21 @@ impl Scattered<'_, '_, '_> {
         }
     }
 
+    /// FOR UPDATE with LIMIT must not lock more rows than it gives.
+    fn locking_in_turn(&mut self) -> Result<ScatterPlan, Error> {
+        let counts = self.counts()?;
+        let ties = self.query.fetch.as_ref().is_some_and(|f| f.with_ties || f.percent);
+        if self.query.order_by.is_some() || counts.offset.is_some() || ties {
+            return Err(refused("FOR UPDATE or FOR SHARE with LIMIT and ORDER BY or OFFSET over several shards")
+                .hint("Select the keys first and lock these rows by them, or leave ORDER BY out."));
+        }
+        let plan = self.rows_plan()?;
+        match &plan.layout {
+            Layout::Rows { distinct: false, .. } if !self.is_grouped() => Ok(ScatterPlan { in_turn: true, ..plan }),
+            _ => Err(refused("FOR UPDATE or FOR SHARE of this query over several shards")),
+        }
+    }
+
     fn final_plan_only(&mut self) -> Result<ScatterPlan, Error> {
         self.fix_compared_literals();
         self.final_plan().ok_or_else(|| refused("this subquery over several shards"))
@@ -269,7 +284,7 @@ impl Scattered<'_, '_, '_> {
 
     fn merged_plan(&mut self) -> Result<ScatterPlan, Error> {
         if self.facts.locks && self.facts.limited {
-            return Err(refused("FOR UPDATE or FOR SHARE with LIMIT over several shards"));
+            return self.locking_in_turn();
         }
         if self.facts.distinct_on {
             return Err(refused("DISTINCT ON over several shards"));

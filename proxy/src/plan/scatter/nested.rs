@@ -60,7 +60,7 @@ pub fn plan(analysis: &Analysis<'_>, query: &Query, source: &SourceText<'_>) -> 
     let pieces = around(source, first, last, shifted(last_plan.pieces, first));
     let layout = Layout::Final(FinalPlan { pieces, columns: last_plan.columns, raw: last_plan.raw });
     let sql = Template { pieces: plan.sql.pieces.into_iter().map(|piece| shift(piece, first)).collect() };
-    let plan = ScatterPlan { sql, layout, limit: None, offset: None, moment: None, otherwise: None };
+    let plan = ScatterPlan { sql, layout, limit: None, offset: None, moment: None, otherwise: None, in_turn: false };
     Some((anchor, plan, fixed.into_iter().map(|n| n + before).collect()))
 }
 

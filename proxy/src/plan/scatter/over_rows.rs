@@ -77,7 +77,7 @@ impl<'q> Scattered<'_, '_, 'q> {
             sql.push(&format!(" GROUP BY {}", keys.join(", ")));
         }
         let layout = Layout::Final(FinalPlan { pieces, columns: needed.columns, raw: false });
-        Ok(ScatterPlan { sql, layout, limit: None, offset: None, moment: None, otherwise: None })
+        Ok(ScatterPlan { sql, layout, limit: None, offset: None, moment: None, otherwise: None, in_turn: false })
     }
 
     /// Shards give the rows of FROM and WHERE; all else is computed over them.
@@ -129,7 +129,7 @@ impl<'q> Scattered<'_, '_, 'q> {
             limit::push_limit(&mut sql, &counts);
         }
         let layout = Layout::Final(FinalPlan { pieces, columns: needed.columns, raw: true });
-        Ok(ScatterPlan { sql, layout, limit: None, offset: None, moment: None, otherwise: None })
+        Ok(ScatterPlan { sql, layout, limit: None, offset: None, moment: None, otherwise: None, in_turn: false })
     }
 
     /// Whether each shard's first rows are all that LIMIT can give.
