@@ -20,6 +20,7 @@ use crate::pool::own_portal;
 use crate::sql::lexer;
 use crate::value::Oid;
 use crate::value::oid;
+use crate::variables::Variables;
 use crate::wire::backend;
 use crate::wire::frontend;
 use bytes::BufMut;
@@ -139,6 +140,25 @@ pub async fn carriers<'c>(
     Ok(carried)
 }
 
+/// Arrays travel as text, which some settings make a text of less than the value.
+///
+/// # Errors
+/// 0A000 under such settings.
+pub fn check_text(held: &Held, variables: &Variables, formats: &[i16]) -> Result<()> {
+    if formats.iter().all(|format| *format == 1) {
+        return Ok(());
+    }
+    let digits = variables.get("extra_float_digits").and_then(|v| v.trim_matches('\'').parse::<i32>().ok());
+    let intervals = held.lease.parameters.get("IntervalStyle").is_some_and(|v| v == "sql_standard");
+    if intervals || digits.is_some_and(|digits| digits < 1) {
+        return Err(Error::unsupported(
+            "arrays over several shards under IntervalStyle sql_standard or fewer float digits",
+        )
+        .hint("RESET IntervalStyle and extra_float_digits."));
+    }
+    Ok(())
+}
+
 /// The values for the parameters of now() and its kin, in the binary form of timestamptz.
 ///
 /// # Errors
@@ -212,4 +232,24 @@ pub async fn run(held: &mut Held, sql: &str, types: &[Oid], values: &[impl AsRef
     frontend::put_empty(out, if unsynced { frontend::FLUSH } else { frontend::SYNC });
     let last = if unsynced { backend::CLOSE_COMPLETE } else { backend::READY };
     server.answer(last).await.map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::with_values;
+
+    #[test]
+    fn values_follow_those_of_the_client() {
+        let none: [&[u8]; 0] = [];
+        assert_eq!(&with_values(&[0, 0, 0, 0], &none).unwrap()[..], [0, 0, 0, 0]);
+        // one format for both values, the second of which is NULL
+        let client = [0, 1, 0, 1, 0, 2, 0, 0, 0, 1, 7, 255, 255, 255, 255];
+        let all = with_values(&client, &[b"ab"]).unwrap();
+        let expected = [0, 3, 0, 1, 0, 1, 0, 1, 0, 3, 0, 0, 0, 1, 7, 255, 255, 255, 255, 0, 0, 0, 2, b'a', b'b'];
+        assert_eq!(&all[..], expected);
+        for end in 0..4 {
+            assert!(with_values(&client[..end], &[b"ab"]).is_err());
+        }
+    }
 }

@@ -327,6 +327,7 @@ async fn start(
             }
             let held = backends.find(first).ok_or_else(|| Error::internal("a lease is gone"))?;
             let last = finish::statement(held, execution.planned, last, &types, &params, description).await?;
+            finish::check_text(held, variables, &last.formats)?;
             tail.put_u16(u16::try_from(last.formats.len()).unwrap_or(u16::MAX));
             last.formats.iter().for_each(|format| tail.put_i16(*format));
             (Merge::gather(types.len(), execution.shards.len(), bound), Some(last))

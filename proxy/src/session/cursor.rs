@@ -72,6 +72,7 @@ impl Session {
         let held = self.backends.acquire(shard, &self.variables).await?;
         let carried = finish::carriers(held, &types, |_| &FinalCollation::Default).await?;
         let formats: Vec<i16> = carried.iter().map(|c| i16::from(c.cast.is_none())).collect();
+        finish::check_text(held, &self.variables, &formats)?;
         let (limit, offset) = Session::counts(&plan, &[])?;
         let keep = self.backends.database.config.merge_bytes;
         let execution = Execution {
