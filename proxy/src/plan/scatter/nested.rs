@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// The anchor, the plan and the literals that it was made for; `None` where the statement is not of this kind, or its
 /// subquery cannot be made exact.
 pub fn plan(analysis: &Analysis<'_>, query: &Query, source: &SourceText<'_>) -> Option<(u32, ScatterPlan, Vec<usize>)> {
-    if analysis.facts.locks || analysis.facts.shared_cte {
+    if analysis.facts.locks {
         return None;
     }
     let (first, last) = in_from(query, source).or_else(|| in_with(query, source))?;
@@ -121,13 +121,20 @@ fn reads_all(query: &Query, inner: &Query) -> bool {
     !own.iter().any(|name| Some(name) == cte.as_ref() || name.is_empty()) && all.len() == own.len() + references
 }
 
-/// The table instance of the whole statement that is this one of its subquery.
+/// The table instance of the whole statement that is this one of its subquery. A common table expression is taken apart
+/// for each use: all uses must then concern the same keys.
 fn same_owner(whole: &Analysis<'_>, inner: &Analysis<'_>, owner: u32) -> Option<u32> {
     let at = inner.sharded().position(|o| o == owner)?;
-    let found = whole.sharded().nth(at)?;
+    let (all, count): (Vec<u32>, usize) = (whole.sharded().collect(), inner.sharded().count());
+    if all.len() % count != 0 {
+        return None;
+    }
     let name = |analysis: &Analysis<'_>, owner: u32| Some(analysis.owner(owner)?.relation.as_ref()?.name.clone());
-    let same = whole.sharded().count() == inner.sharded().count() && name(whole, found) == name(inner, owner);
-    same.then_some(found)
+    let mut uses = all.iter().copied().skip(at).step_by(count);
+    let first = uses.next().filter(|found| name(whole, *found) == name(inner, owner))?;
+    let condition = |owner: u32| whole.condition(owner).map(|c| c.expr);
+    let same = |other: u32| name(whole, other) == name(whole, first) && condition(other) == condition(first);
+    uses.all(same).then_some(first)
 }
 
 /// The whole text with pieces in the place of its tokens `first..=last`.
