@@ -25,3 +25,15 @@ fn limit_locks_no_more_than_it_gives() {
     other.execute("ROLLBACK");
     assert_eq!(one.simple(FREE).ok().rows.len(), all);
 }
+
+#[test]
+fn explain_shows_the_final_statement() {
+    let deployment = shop::deploy(shop::layout(2));
+    let mut client = deployment.connect();
+    let lines =
+        |client: &mut integration_tests::client::Client, sql: &str| client.simple(sql).ok().column(0).join("\n");
+    let plan = lines(&mut client, "EXPLAIN (COSTS OFF) SELECT count(*) + 1 FROM orders WHERE placed < now()");
+    assert!(plan.contains("final: SELECT") && plan.contains("on shard s1:"), "{plan}");
+    let plan = lines(&mut client, "EXPLAIN (COSTS OFF) SELECT order_id FROM orders LIMIT 2 FOR UPDATE");
+    assert!(plan.contains("shards in turn") && plan.contains("LockRows"), "{plan}");
+}

@@ -168,7 +168,10 @@ impl<'r, 'x, 'a, 'q> Reader<'r, 'x, 'a, 'q> {
         }
         let kind = functions::kind(self.scattered.analysis.context, &parts);
         let aggregate = matches!(kind, Kind::Plain(t) if t.aggregate);
-        if aggregate && functions::ORDERED_AGGREGATES.contains(&name.as_str()) && !has_order(function) {
+        // nobody knows whether the order of its input matters to a user's aggregate
+        let ordered = functions::ORDERED_AGGREGATES.contains(&name.as_str())
+            || self.scattered.analysis.context.catalog.functions.user.contains_key(&name);
+        if aggregate && ordered && !has_order(function) {
             return Err(refused(&format!("{name} over several shards without an ORDER BY of its own"))
                 .hint(format!("Write {name}(… ORDER BY …).")));
         }
