@@ -237,6 +237,17 @@ impl Generator {
             Type::Text | Type::Char if self.rng.chance(25) => {
                 format!("{c} {} 'a%'", self.rng.text(&["LIKE", "ILIKE", "NOT LIKE"]))
             }
+            Type::Date | Type::Stamp | Type::StampTz if self.rng.chance(20) => {
+                let now = self.rng.text(&[
+                    "now()",
+                    "current_date",
+                    "current_timestamp(3)",
+                    "localtimestamp",
+                    "pg_catalog.transaction_timestamp()",
+                    "statement_timestamp()",
+                ]);
+                format!("{c} {} {now}", self.rng.text(&["<", ">=", "<>"]))
+            }
             Type::Json => format!("{c} @> '{{\"a\": 1}}'"),
             Type::Ints => format!("2 = ANY ({c})"),
             kind => match self.rng.below(6) {

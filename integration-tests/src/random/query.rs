@@ -297,6 +297,7 @@ impl Generator {
         };
         for kind in rest {
             let (text, kind) = self.aggregate(scope, depth, kind);
+            let text = self.over_aggregate(text, kind, scope, depth);
             let position = list.columns.len() + 1;
             self.item(&mut list, text, Column { name: String::new(), kind, key: None }, position);
         }
@@ -313,6 +314,24 @@ impl Generator {
             tail.push_str(&format!(" HAVING {text} IS NOT NULL AND {text} > {}", self.typed(kind, None)));
         }
         (list, tail)
+    }
+
+    /// Now and then an expression of the same type around an aggregate.
+    fn over_aggregate(&mut self, text: String, kind: Type, scope: &Scope, depth: usize) -> String {
+        if self.rng.chance(65) {
+            return text;
+        }
+        let other = self.typed(kind, None);
+        match (self.rng.below(4), kind) {
+            (0, Type::Big | Type::Int | Type::Num | Type::Float) => format!("{text} + {other}"),
+            (0, Type::Text) => format!("upper({text}) || '!'"),
+            (1, _) => {
+                let (condition, kind) = self.aggregate(scope, depth, None);
+                format!("CASE WHEN {condition} > {} THEN {text} ELSE {other} END", self.typed(kind, None))
+            }
+            (2, Type::Big | Type::Num) => format!("({text}) * 2 - count(*)"),
+            _ => format!("coalesce({text}, {other})"),
+        }
     }
 
     fn aggregate(&mut self, scope: &Scope, depth: usize, kind: Option<Type>) -> (String, Type) {

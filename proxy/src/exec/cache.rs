@@ -31,6 +31,8 @@ pub struct Planned {
     pub shard_types: OnceLock<Arc<Vec<Oid>>>,
     /// The statement of the final phase.
     pub final_statement: OnceLock<Arc<FinalStatement>>,
+    /// The same statement by the other plan of its scatter (`ScatterPlan::otherwise`).
+    pub otherwise: Option<Box<Planned>>,
     /// The plan holds for every text with the same normalised form, as long as these literals are the same.
     pub template: bool,
     pub fixed: Vec<(usize, String)>,

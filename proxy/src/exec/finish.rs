@@ -15,9 +15,14 @@ use crate::plan::finish::Carried;
 use crate::plan::finish::FinalCollation;
 use crate::plan::finish::FinalPlan;
 use crate::plan::moment;
+use crate::pool::ServerConnection;
+use crate::pool::own_portal;
 use crate::sql::lexer;
 use crate::value::Oid;
 use crate::value::oid;
+use crate::variables::Variables;
+use crate::wire::backend;
+use crate::wire::frontend;
 use bytes::BufMut;
 use bytes::Bytes;
 use bytes::BytesMut;
@@ -52,7 +57,11 @@ pub async fn statement(
     if let Some(statement) = planned.final_statement.get() {
         return Ok(Arc::clone(statement));
     }
-    let carried = carriers(held, plan, types).await?;
+    if types.len() != plan.columns.len() {
+        return Err(Error::internal("the shards' rows have another number of columns than the plan"));
+    }
+    let unknown = FinalCollation::Unknown;
+    let carried = carriers(held, types, |n| plan.columns.get(n).map_or(&unknown, |c| &c.collation)).await?;
     let conforming = held.lease.parameters.get("standard_conforming_strings").is_none_or(|v| v == "on");
     let tokens = lexer::tokenize(&planned.text, conforming)?;
     let text = plan.render(&planned.text, &tokens, params.len(), &carried)?;
@@ -83,10 +92,14 @@ pub async fn statement(
 }
 
 /// Arrays for the shards' columns.
-async fn carriers(held: &mut Held, plan: &FinalPlan, types: &[Oid]) -> Result<Vec<Carried>> {
-    if types.len() != plan.columns.len() {
-        return Err(Error::internal("the shards' rows have another number of columns than the plan"));
-    }
+///
+/// # Errors
+/// 0A000 for types that do not travel so.
+pub async fn carriers<'c>(
+    held: &mut Held,
+    types: &[Oid],
+    collation: impl Fn(usize) -> &'c FinalCollation,
+) -> Result<Vec<Carried>> {
     let list: Vec<String> = types.iter().map(Oid::to_string).collect();
     let sql = format!(
         "SELECT t.oid::pg_catalog.int8, t.typarray::pg_catalog.int8, t.typtype, t.typcollation <> 0, \
@@ -99,7 +112,7 @@ async fn carriers(held: &mut Held, plan: &FinalPlan, types: &[Oid]) -> Result<Ve
         row.get(n).and_then(|v| v.as_ref()).map(|v| String::from_utf8_lossy(v).into_owned()).unwrap_or_default()
     };
     let mut carried = Vec::with_capacity(types.len());
-    for (type_oid, column) in types.iter().zip(&plan.columns) {
+    for (n, type_oid) in types.iter().enumerate() {
         let refused = || {
             Error::unsupported(format!("a column of {} over several shards", oid::describe(*type_oid)))
                 .hint("Cast it to text, or name one value of the shard key in WHERE.")
@@ -111,7 +124,7 @@ async fn carriers(held: &mut Held, plan: &FinalPlan, types: &[Oid]) -> Result<Ve
         if !matches!(kind.as_str(), "b" | "e" | "r" | "m") {
             return Err(refused());
         }
-        if collates && column.collation == FinalCollation::Unknown {
+        if collates && *collation(n) == FinalCollation::Unknown {
             return Err(Error::unsupported("text over several shards whose collation is not told apart here")
                 .detail("The statement has columns of several collations.")
                 .hint("Name one value of the shard key in WHERE, so that it runs on one shard."));
@@ -125,6 +138,25 @@ async fn carriers(held: &mut Held, plan: &FinalPlan, types: &[Oid]) -> Result<Ve
         });
     }
     Ok(carried)
+}
+
+/// Arrays travel as text, which some settings make a text of less than the value.
+///
+/// # Errors
+/// 0A000 under such settings.
+pub fn check_text(held: &Held, variables: &Variables, formats: &[i16]) -> Result<()> {
+    if formats.iter().all(|format| *format == 1) {
+        return Ok(());
+    }
+    let digits = variables.get("extra_float_digits").and_then(|v| v.trim_matches('\'').parse::<i32>().ok());
+    let intervals = held.lease.parameters.get("IntervalStyle").is_some_and(|v| v == "sql_standard");
+    if intervals || digits.is_some_and(|digits| digits < 1) {
+        return Err(Error::unsupported(
+            "arrays over several shards under IntervalStyle sql_standard or fewer float digits",
+        )
+        .hint("RESET IntervalStyle and extra_float_digits."));
+    }
+    Ok(())
 }
 
 /// The values for the parameters of now() and its kin, in the binary form of timestamptz.
@@ -178,4 +210,46 @@ pub fn with_values(parameters: &[u8], more: &[impl AsRef<[u8]>]) -> Result<Bytes
 fn too_long() -> Error {
     Error::new(codes::PROGRAM_LIMIT, "the shards' rows are more than one statement can take")
         .hint("Narrow the statement, or name the shard key so that one shard answers.")
+}
+
+/// Runs a text of our own once, with values in binary format, and reads its answer; inside an open pipeline it leaves
+/// that open.
+///
+/// # Errors
+/// What the server says; 08006 when it is gone.
+pub async fn run(held: &mut Held, sql: &str, types: &[Oid], values: &[impl AsRef<[u8]>]) -> Result<()> {
+    let mut tail = with_values(&[0, 0, 0, 0], values)?;
+    tail.put_u16(0);
+    let unsynced = held.unsynced;
+    let portal = own_portal();
+    let server: &mut ServerConnection = &mut held.lease;
+    server.broken = true;
+    let out = &mut server.io.write;
+    frontend::put_parse(out, b"", sql.as_bytes(), types);
+    frontend::put_bind(out, portal.as_bytes(), b"", &tail);
+    frontend::put_execute(out, portal.as_bytes(), 0);
+    frontend::put_close_portal(out, portal.as_bytes());
+    frontend::put_empty(out, if unsynced { frontend::FLUSH } else { frontend::SYNC });
+    let last = if unsynced { backend::CLOSE_COMPLETE } else { backend::READY };
+    server.answer(last).await.map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::with_values;
+
+    #[test]
+    fn values_follow_those_of_the_client() {
+        let none: [&[u8]; 0] = [];
+        assert_eq!(&with_values(&[0, 0, 0, 0], &none).unwrap()[..], [0, 0, 0, 0]);
+        // one format for both values, the second of which is NULL
+        let client = [0, 1, 0, 1, 0, 2, 0, 0, 0, 1, 7, 255, 255, 255, 255];
+        let all = with_values(&client, &[b"ab"]).unwrap();
+        let expected = [0, 3, 0, 1, 0, 1, 0, 1, 0, 3, 0, 0, 0, 1, 7, 255, 255, 255, 255, 0, 0, 0, 2, b'a', b'b'];
+        assert_eq!(&all[..], expected);
+        for end in 0..4 {
+            assert!(with_values(&client[..end], &[b"ab"]).is_err());
+        }
+    }
 }

@@ -239,6 +239,9 @@ pub async fn run(
     description: &Description,
     preface: BytesMut,
 ) -> Result<Result<u64>, Broken> {
+    if execution.plan.in_turn && execution.shards.len() > 1 {
+        return Box::pin(run_in_turn(backends, client, variables, execution, description, preface)).await;
+    }
     let database = Arc::clone(&backends.database);
     let started = match start(backends, &database.room, variables, execution, description).await {
         Ok(started) => started,
@@ -269,6 +272,33 @@ pub async fn run(
     let outcome = drive(backends, client, one.shards, one.keep, &mut answer, &mut preface).await;
     client.write.extend_from_slice(&preface);
     bring_back(backends, one.shards, outcome).await.map(|r| r.map(|()| answer.rows()))
+}
+
+/// One shard after the other, each for the rows that are missing.
+async fn run_in_turn(
+    backends: &mut Backends,
+    client: &mut Connection,
+    variables: &Variables,
+    execution: &Execution<'_>,
+    description: &Description,
+    preface: BytesMut,
+) -> Result<Result<u64>, Broken> {
+    let (mut preface, mut rows, mut left) = (preface, 0, execution.limit);
+    for shard in execution.shards.chunks(1) {
+        let one = Execution { shards: shard, limit: left, ..*execution };
+        let before = std::mem::take(&mut preface);
+        match Box::pin(run(backends, client, variables, &one, description, before)).await? {
+            Ok(given) => {
+                rows += given;
+                left = left.map(|left| left.saturating_sub(given));
+            }
+            Err(error) => return Ok(Err(error)),
+        }
+        if left == Some(0) {
+            break;
+        }
+    }
+    Ok(Ok(rows))
 }
 
 /// What the shards were sent.
@@ -355,6 +385,11 @@ async fn start<'r>(
         params.extend([oid::TIMESTAMPTZ; 2]);
         parameters = finish::with_values(&parameters, &finish::times(held).await?)?;
     }
+    if execution.plan.in_turn {
+        params.push(oid::INT8);
+        let most = execution.limit.map_or(i64::MAX, |l| i64::try_from(l).unwrap_or(i64::MAX));
+        parameters = finish::with_values(&parameters, &[most.to_be_bytes()])?;
+    }
     let types = shard_types(held, execution, &params).await?;
     let bound = backends.database.config.merge_bytes;
     let mut tail = parameters.clone();
@@ -365,6 +400,7 @@ async fn start<'r>(
             }
             let held = backends.find(first).ok_or_else(|| Error::internal("a lease is gone"))?;
             let last = finish::statement(held, execution.planned, last, &types, &params, description).await?;
+            finish::check_text(held, variables, &last.formats)?;
             tail.put_u16(u16::try_from(last.formats.len()).unwrap_or(u16::MAX));
             last.formats.iter().for_each(|format| tail.put_i16(*format));
             (Merge::gather(types.len(), execution.shards.len(), bound), Some(last))
@@ -373,7 +409,13 @@ async fn start<'r>(
             let (columns, spec) = execution.plan.resolve(fields.len());
             let inputs = execution.shards.len();
             let (limit, offset) = (execution.limit, execution.offset);
-            let merge = Merge::new(&spec, &types, execution.formats, &client_types, inputs, limit, offset, bound)?;
+            let merge = Merge::new(&spec, &types, execution.formats, &client_types, inputs, limit, offset, bound);
+            let merge = match (merge, otherwise(execution)) {
+                (Err(error), Some(other)) if error.code == codes::NOT_SUPPORTED => {
+                    return Box::pin(start(backends, room, variables, &other, description)).await;
+                }
+                (merge, _) => merge?,
+            };
             put_result_formats(&mut tail, &columns, execution.formats);
             (merge, None)
         }
@@ -396,6 +438,14 @@ pub(super) async fn execute_all(backends: &mut Backends, shards: &[ShardId]) -> 
         }
     }
     Ok(())
+}
+
+/// The same by a final statement, for types that the merge does not take.
+fn otherwise<'a>(execution: &Execution<'a>) -> Option<Execution<'a>> {
+    let planned: &'a Planned = execution.planned.otherwise.as_deref()?;
+    let plan: &'a ScatterPlan = execution.plan.otherwise.as_deref()?;
+    let text = planned.shard_text.as_deref()?;
+    Some(Execution { planned, plan, text, limit: None, offset: 0, ..*execution })
 }
 
 fn differing(what: &str) -> Error {

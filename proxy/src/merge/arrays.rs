@@ -66,3 +66,32 @@ impl Arrays {
         self.columns.iter_mut().zip(elements).map(array).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::Arrays;
+    use super::Budget;
+    use super::Fields;
+
+    fn gathered(rows: &[&[u8]], bound: usize) -> Option<Vec<Vec<u8>>> {
+        let mut arrays = Arrays::new(2, Budget::new(bound));
+        let mut fields = Fields::default();
+        for row in rows {
+            fields.parse(row, 2).unwrap();
+            arrays.row(row, &fields).ok()?;
+        }
+        Some(arrays.take(&[20, 25]).into_iter().map(|a| a.to_vec()).collect())
+    }
+
+    #[test]
+    fn columns_become_arrays() {
+        let (first, second) = ([0, 2, 0, 0, 0, 1, 7, 255, 255, 255, 255], [0, 2, 0, 0, 0, 1, 8, 0, 0, 0, 0]);
+        let arrays = gathered(&[&first, &second], 100).unwrap();
+        let head = |nulls, element| vec![0, 0, 0, 1, 0, 0, 0, nulls, 0, 0, 0, element, 0, 0, 0, 2, 0, 0, 0, 1];
+        assert_eq!(arrays[0], [head(0, 20), vec![0, 0, 0, 1, 7, 0, 0, 0, 1, 8]].concat());
+        assert_eq!(arrays[1], [head(1, 25), vec![255, 255, 255, 255, 0, 0, 0, 0]].concat());
+        assert_eq!(gathered(&[], 0).unwrap()[0], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 20]);
+        assert!(gathered(&[&first, &second], 15).is_none());
+    }
+}

@@ -330,6 +330,9 @@ impl Names<'_> {
         }
         steps.extend(plan.offset.map(|c| format!("offset {}", count(c))));
         steps.extend(plan.limit.map(|c| format!("limit {}", count(c))));
+        if plan.in_turn {
+            steps.push("shards in turn".to_owned());
+        }
         let steps = if steps.is_empty() { "concatenate".to_owned() } else { steps.join("; ") };
         lines.push(format!("merge: {steps}"));
         lines

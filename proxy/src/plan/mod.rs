@@ -257,6 +257,11 @@ pub struct ScatterPlan {
     pub offset: Option<Count>,
     /// The texts have two parameters more: the time of the transaction, and of the statement.
     pub moment: Option<moment::Moment>,
+    /// What runs instead where the merge does not take the types of the shards' columns: by a final statement.
+    pub otherwise: Option<Arc<ScatterPlan>>,
+    /// Shards are asked one after the other, each for the rows that are still missing: its text has that number as its
+    /// last parameter. So LIMIT locks no more rows than it gives.
+    pub in_turn: bool,
 }
 
 /// The columns of the shards' rows, and what the merge does with them.

@@ -107,3 +107,36 @@ pub fn parameters(text: &str, tokens: &[Token]) -> usize {
     let number = |t: &Token| t.text(text).strip_prefix('$')?.parse::<usize>().ok();
     tokens.iter().filter(|t| t.kind == crate::sql::lexer::TokenKind::Param).filter_map(number).max().unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::calls;
+    use crate::plan::template::Template;
+    use crate::sql::lexer::tokenize;
+
+    fn replaced(text: &str) -> String {
+        let tokens = tokenize(text, true).unwrap();
+        let mut template = Template::default();
+        template.push_tokens(0, tokens.len() - 1);
+        let calls = calls(text, &tokens);
+        let edits: Vec<_> = calls.iter().map(|c| (c.first, c.last, c.pieces("$1", "$2"))).collect();
+        let sql = template.with_edits(&edits).render(text, &tokens);
+        sql.replace("pg_catalog.", "").split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn calls_give_way_and_names_stay() {
+        for (text, expected) in [
+            ("SELECT now(), pg_catalog.now ( )", "SELECT ($1::timestamptz) , ($1::timestamptz)"),
+            ("SELECT statement_timestamp()", "SELECT ($2::timestamptz)"),
+            ("SELECT current_timestamp(3)", "SELECT ($1::timestamptz::timestamptz(3))"),
+            ("SELECT CURRENT_DATE + 1", "SELECT ($1::timestamptz::date) + 1"),
+            ("SELECT localtime", "SELECT ($1::timestamptz::time)"),
+            ("SELECT now, x.now(), 1 AS current_date", "SELECT now, x.now(), 1 AS current_date"),
+            ("SELECT \"now\"(), 'now()'", "SELECT \"now\"(), 'now()'"),
+        ] {
+            assert_eq!(replaced(text), expected, "{text}");
+        }
+    }
+}

@@ -8,6 +8,7 @@ pub mod anchor;
 mod finish;
 mod group;
 mod limit;
+mod nested;
 mod order;
 mod over_rows;
 mod reader;
@@ -34,6 +35,7 @@ use sqlparser::ast::Query;
 use sqlparser::ast::Select;
 use sqlparser::ast::SetExpr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// How to write it instead, where nothing better is known.
 pub const ONE_SHARD: &str = "Name one value of the shard key in WHERE, so that it runs on one shard.";
@@ -52,6 +54,8 @@ struct Scattered<'x, 'a, 'q> {
     classes: Classes,
     /// Ordinals of literals that the plan depends on.
     fixed: Vec<usize>,
+    /// A statement around it calls its columns by their names.
+    nested: bool,
 }
 
 /// A plan for several shards: the anchor, the plan, and the literals that it was made for.
@@ -63,6 +67,31 @@ pub fn plan<'q>(
     query: &'q Query,
     result: &QueryResult<'q>,
     source: &SourceText<'q>,
+) -> Result<(u32, ScatterPlan, Vec<usize>), Error> {
+    let decided = match decide(analysis, query, result, source, Way::Any) {
+        Err(error) if error.code == codes::NOT_SUPPORTED && statement_wide(analysis, source, result.block).is_ok() => {
+            nested::plan(analysis, query, source).ok_or(error)
+        }
+        decided => decided,
+    };
+    decided.map(|(owner, plan, fixed)| (owner, with_moment(plan, analysis.context.param_types.len(), source), fixed))
+}
+
+/// Which plans are looked for.
+#[derive(Clone, Copy)]
+enum Way {
+    /// The merge where it is exact, else a final statement.
+    Any,
+    Final,
+}
+
+/// A plan of the statement as it stands.
+fn decide<'q>(
+    analysis: &Analysis<'_>,
+    query: &'q Query,
+    result: &QueryResult<'q>,
+    source: &SourceText<'q>,
+    way: Way,
 ) -> Result<(u32, ScatterPlan, Vec<usize>), Error> {
     statement_wide(analysis, source, result.block)?;
     let SetExpr::Select(select) = &*query.body else {
@@ -89,9 +118,23 @@ pub fn plan<'q>(
     let preds = super::classes::applying(&analysis.envs, scope.env, None);
     let classes = Classes::new(&preds);
     let owner = anchor.owner;
-    let mut scattered =
-        Scattered { analysis, query, select, facts, scope, source, clauses, anchor, classes, fixed: Vec::new() };
-    let plan = with_moment(scattered.plan()?, source);
+    let mut scattered = Scattered {
+        analysis,
+        query,
+        select,
+        facts,
+        scope,
+        source,
+        clauses,
+        anchor,
+        classes,
+        fixed: Vec::new(),
+        nested: matches!(way, Way::Final),
+    };
+    let plan = match way {
+        Way::Any => scattered.plan()?,
+        Way::Final => scattered.final_plan_only()?,
+    };
     let mut fixed = scattered.fixed;
     fixed.sort_unstable();
     fixed.dedup();
@@ -162,12 +205,13 @@ fn times_are_told_apart(analysis: &Analysis<'_>, source: &SourceText<'_>) -> boo
 }
 
 /// One value for each of now() and its kin.
-fn with_moment(mut plan: ScatterPlan, source: &SourceText<'_>) -> ScatterPlan {
+fn with_moment(mut plan: ScatterPlan, declared: usize, source: &SourceText<'_>) -> ScatterPlan {
     let calls = moment::calls(source.text, source.tokens);
     if calls.is_empty() {
         return plan;
     }
-    let params = moment::parameters(source.text, source.tokens);
+    // a client may declare parameters that the text does not have
+    let params = moment::parameters(source.text, source.tokens).max(declared);
     let numbers = moment::Moment { transaction: params + 1, statement: params + 2 };
     let (transaction, statement) = (format!("${}", numbers.transaction), format!("${}", numbers.statement));
     let edits: Vec<(usize, usize, Vec<Piece>)> =
@@ -180,25 +224,56 @@ fn with_moment(mut plan: ScatterPlan, source: &SourceText<'_>) -> ScatterPlan {
     plan
 }
 
+/// Whether the merge compares or sums values, whose types are not known yet.
+fn needs_types(plan: &ScatterPlan) -> bool {
+    match &plan.layout {
+        Layout::Rows { distinct, order, .. } => *distinct || !order.is_empty(),
+        Layout::Grouped { .. } => true,
+        Layout::Final(_) => false,
+    }
+}
+
 impl Scattered<'_, '_, '_> {
     /// The merge where it is exact, else the final phase.
     fn plan(&mut self) -> Result<ScatterPlan, Error> {
-        let merged = match self.merged_plan() {
-            Err(error) if error.code == codes::NOT_SUPPORTED => error,
-            decided => return decided,
-        };
-        if self.facts.locks {
-            return Err(merged);
-        }
-        if self.is_grouped()
-            && let Ok(plan) = self.partial_plan()
-        {
-            return Ok(plan);
-        }
-        match self.raw_plan() {
-            Err(error) if error.code == codes::NOT_SUPPORTED => Err(merged),
+        match self.merged_plan() {
+            Err(error) if error.code == codes::NOT_SUPPORTED => self.final_plan().ok_or(error),
+            Ok(plan) if needs_types(&plan) => {
+                let declared = self.analysis.context.param_types.len();
+                let otherwise = self.final_plan().map(|plan| Arc::new(with_moment(plan, declared, self.source)));
+                Ok(ScatterPlan { otherwise, ..plan })
+            }
             decided => decided,
         }
+    }
+
+    /// FOR UPDATE with LIMIT must not lock more rows than it gives.
+    fn locking_in_turn(&mut self) -> Result<ScatterPlan, Error> {
+        let counts = self.counts()?;
+        let ties = self.query.fetch.as_ref().is_some_and(|f| f.with_ties || f.percent);
+        if self.query.order_by.is_some() || counts.offset.is_some() || ties {
+            return Err(refused("FOR UPDATE or FOR SHARE with LIMIT and ORDER BY or OFFSET over several shards")
+                .hint("Select the keys first and lock these rows by them, or leave ORDER BY out."));
+        }
+        let plan = self.rows_plan()?;
+        match &plan.layout {
+            Layout::Rows { distinct: false, .. } if !self.is_grouped() => Ok(ScatterPlan { in_turn: true, ..plan }),
+            _ => Err(refused("FOR UPDATE or FOR SHARE of this query over several shards")),
+        }
+    }
+
+    fn final_plan_only(&mut self) -> Result<ScatterPlan, Error> {
+        self.fix_compared_literals();
+        self.final_plan().ok_or_else(|| refused("this subquery over several shards"))
+    }
+
+    /// By a final statement: over partial aggregates if that can be, else over rows.
+    fn final_plan(&mut self) -> Option<ScatterPlan> {
+        if self.facts.locks {
+            return None;
+        }
+        let partial = if self.is_grouped() { self.partial_plan().ok() } else { None };
+        partial.or_else(|| self.raw_plan().ok())
     }
 
     /// Whether rows are grouped, in one way.
@@ -209,7 +284,7 @@ impl Scattered<'_, '_, '_> {
 
     fn merged_plan(&mut self) -> Result<ScatterPlan, Error> {
         if self.facts.locks && self.facts.limited {
-            return Err(refused("FOR UPDATE or FOR SHARE with LIMIT over several shards"));
+            return self.locking_in_turn();
         }
         if self.facts.distinct_on {
             return Err(refused("DISTINCT ON over several shards"));

@@ -16,6 +16,7 @@ use crate::session::Failure;
 use crate::session::HOME;
 use crate::session::Outcome;
 use crate::session::Session;
+use crate::session::cursor::Declared;
 use crate::session::portal::Portal;
 use crate::session::settings::merge_modes;
 use crate::session::simple::needs_block;
@@ -54,10 +55,7 @@ impl Session {
                 self.sql_execute(name, &arguments).await
             }
             Command::Deallocate(name) => self.deallocate(name.as_deref()),
-            Command::Declare { name, hold, body, .. } => {
-                let inner = text.get(body.clone()).unwrap_or_default();
-                self.declare(name, *hold, inner, text).await
-            }
+            Command::Declare { name, hold, body, .. } => self.declare(name, *hold, body.clone(), text).await,
             Command::Fetch { cursor } | Command::Move { cursor } => self.on_cursor(cursor, text).await,
             Command::CloseCursor(name) => self.close_cursor(name.as_deref(), text).await,
             Command::Listen(_) => {
@@ -287,7 +285,8 @@ impl Session {
     }
 
     /// DECLARE: the cursor lives where its rows are.
-    async fn declare(&mut self, name: &str, hold: bool, inner: &str, text: &str) -> Outcome {
+    async fn declare(&mut self, name: &str, hold: bool, body: std::ops::Range<usize>, text: &str) -> Outcome {
+        let inner = text.get(body.clone()).unwrap_or_default();
         self.scan_text(inner)?;
         let planned = self.plan_scanned(inner)?;
         let shard = match &planned.plan {
@@ -297,23 +296,35 @@ impl Session {
                 self.scan.literals = literals;
                 match route? {
                     Route::One(shard) => shard,
-                    _ => {
-                        return Err(Error::unsupported("a cursor over several shards is not supported yet")
-                            .hint("Fix the shard key, or run the query without a cursor.")
-                            .into());
+                    Route::Several(shards) => {
+                        let exact = self.plan_text(inner, &[])?;
+                        let Plan::Rows(rows) = &exact.plan else {
+                            return Err(Error::internal("a statement was planned differently the second time").into());
+                        };
+                        let prefix = text.get(..body.start).unwrap_or_default();
+                        let declared = Declared { name, hold, text, prefix };
+                        let shard = Box::pin(self.declare_scattered(&declared, &exact, rows, &shards)).await?;
+                        backend::put_command_complete(&mut self.client.write, "DECLARE CURSOR");
+                        self.keep_cursor(name, shard, hold);
+                        return Ok(());
                     }
+                    _ => return Err(Error::internal("a route was not resolved").into()),
                 }
             }
             Plan::Refuse(error) | Plan::AskFirst(error) => return Err(error.clone().into()),
             _ => HOME,
         };
         self.forward(shard, text.as_bytes()).await?;
+        self.keep_cursor(name, shard, hold);
+        Ok(())
+    }
+
+    fn keep_cursor(&mut self, name: &str, shard: ShardId, hold: bool) {
         if hold {
             self.note_bound(shard);
             self.pin(shard, PinReason::HoldCursor);
         }
         self.cursors.insert(name.to_owned(), Cursor { shard, hold });
-        Ok(())
     }
 
     /// A cursor that a function has opened is where the transaction is.

@@ -1,12 +1,16 @@
 //! EXPLAIN: the proxy's plan above the plans of the shards.
 
 use crate::error::Error;
+use crate::error::Result;
 use crate::exec::backends::run_on;
 use crate::exec::cache::Planned;
+use crate::plan::Count;
 use crate::plan::ExplainPlan;
+use crate::plan::ScatterPlan;
 use crate::route::Route;
 use crate::session::Outcome;
 use crate::session::Session;
+use crate::sql::lexer::TokenKind;
 use std::sync::Arc;
 
 impl Session {
@@ -47,7 +51,7 @@ impl Session {
             (Some(texts), _) => texts?,
             (None, Ok(scatter)) => {
                 let tokens = crate::sql::lexer::tokenize(inner, self.conforming_strings())?;
-                let sql = scatter.sql.render(inner, &tokens);
+                let sql = with_own_values(scatter, scatter.sql.render(inner, &tokens), self.conforming_strings())?;
                 shards.into_iter().map(|shard| (shard, sql.clone())).collect()
             }
             (None, Err(error)) => return Err(error.clone().into()),
@@ -84,4 +88,30 @@ impl Session {
 fn analyze_refused() -> Error {
     Error::unsupported("EXPLAIN ANALYZE of a write over several shards, or one that draws from a sequence")
         .hint("Use EXPLAIN without ANALYZE.")
+}
+
+/// The shards' text with values for the parameters that it has beside the client's: EXPLAIN takes none.
+fn with_own_values(scatter: &ScatterPlan, sql: String, conforming: bool) -> Result<String> {
+    if scatter.moment.is_none() && !scatter.in_turn {
+        return Ok(sql);
+    }
+    let limit = match scatter.limit {
+        Some(Count::Rows(rows)) => rows.to_string(),
+        Some(Count::Param(_)) | None => "NULL".to_owned(),
+    };
+    let mut out = String::with_capacity(sql.len() + 64);
+    let mut at = 0;
+    for token in crate::sql::lexer::tokenize(&sql, conforming)?.iter().filter(|t| t.kind == TokenKind::Param) {
+        let number = token.text(&sql).strip_prefix('$').and_then(|n| n.parse::<usize>().ok());
+        let value = match scatter.moment {
+            Some(moment) if number == Some(moment.transaction) => "pg_catalog.now()",
+            Some(moment) if number == Some(moment.statement) => "pg_catalog.statement_timestamp()",
+            _ => &limit,
+        };
+        out.push_str(sql.get(at..token.start as usize).unwrap_or_default());
+        out.push_str(value);
+        at = token.end as usize;
+    }
+    out.push_str(sql.get(at..).unwrap_or_default());
+    Ok(out)
 }

@@ -163,6 +163,7 @@ impl Session {
         let mut fixed = Vec::new();
         let mut shard_text = None;
         let mut literals = Vec::new();
+        let mut otherwise = None;
         if let Plan::Rows(rows) = &plan {
             let mut scan = Normalized::default();
             normalize::scan(text, conforming, &mut scan)?;
@@ -171,24 +172,19 @@ impl Session {
             fixed = rows.fixed.iter().filter_map(|&n| Some((n, written(n)?.to_owned()))).collect();
             if let Ok(scatter) = &rows.scatter {
                 shard_text = Some(scatter.sql.render(text, &statement.tokens));
+                otherwise = scatter.otherwise.as_ref().map(|other| {
+                    let text = other.sql.render(text, &statement.tokens);
+                    Box::new(planned(&statement, Plan::Session, types, Some(text)))
+                });
             }
         }
         Ok(Planned {
             fixed,
             literals,
             conforming_strings: conforming,
-            shard_text,
             template: is_template(&plan, &statement.command),
-            text: Arc::clone(&statement.text),
-            command: statement.command.clone(),
-            plan,
-            number: next_number(),
-            scatter_number: next_number(),
-            description: OnceLock::new(),
-            shard_types: OnceLock::new(),
-            final_statement: OnceLock::new(),
-            declared: types.to_vec(),
-            types: types.to_vec(),
+            otherwise,
+            ..planned(&statement, plan, types, shard_text)
         })
     }
 
@@ -225,6 +221,28 @@ impl Session {
     pub(super) fn scan_text(&mut self, text: &str) -> Result<()> {
         let conforming = self.conforming_strings();
         normalize::scan(text, conforming, &mut self.scan)
+    }
+}
+
+/// A statement of which no server has told anything yet.
+fn planned(statement: &Statement, plan: Plan, types: &[Oid], shard_text: Option<String>) -> Planned {
+    Planned {
+        text: Arc::clone(&statement.text),
+        command: statement.command.clone(),
+        plan,
+        number: next_number(),
+        scatter_number: next_number(),
+        description: OnceLock::new(),
+        shard_types: OnceLock::new(),
+        final_statement: OnceLock::new(),
+        otherwise: None,
+        template: false,
+        literals: Vec::new(),
+        conforming_strings: true,
+        fixed: Vec::new(),
+        shard_text,
+        declared: types.to_vec(),
+        types: types.to_vec(),
     }
 }
 

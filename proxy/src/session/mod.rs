@@ -8,8 +8,9 @@
 
 pub mod atomic;
 pub mod command;
+pub mod cursor;
 mod dump;
-mod encoding;
+pub mod encoding;
 pub mod everywhere;
 pub mod explain;
 pub mod extended;

@@ -12,6 +12,7 @@ use crate::session::HOME;
 use crate::session::Outcome;
 use crate::session::Session;
 use crate::session::pipeline::CHANGED_RESULT;
+use crate::session::simple::is_data;
 use crate::sql::command::Command;
 use crate::value::Oid;
 use crate::wire::backend;
@@ -49,8 +50,12 @@ impl Session {
                 unknown_to_us = Some(Arc::new(self.ask(HOME, next_number(), text, declared).await?));
             }
         }
-        if let Plan::AskFirst(refusal) = &planned.plan {
-            self.ask_first(text, declared, refusal).await?;
+        match &planned.plan {
+            Plan::AskFirst(refusal) => self.ask_first(text, declared, refusal).await?,
+            Plan::Refuse(refusal) if is_data(&planned.command) && refusal.code == codes::NOT_SUPPORTED => {
+                self.ask_first(text, declared, refusal).await?;
+            }
+            _ => {}
         }
         let description = match &planned.plan {
             Plan::Unknown(_) => unknown_to_us,

@@ -341,6 +341,6 @@ pub fn needs_block(what: &str) -> Error {
     Error::new(codes::NO_ACTIVE_TRANSACTION, format!("{what} can only be used in transaction blocks"))
 }
 
-fn is_data(command: &Command) -> bool {
+pub fn is_data(command: &Command) -> bool {
     matches!(command, Command::Select | Command::Insert | Command::Update | Command::Delete | Command::Merge)
 }

@@ -99,7 +99,7 @@ pub fn token_range(source: &SourceText<'_>, range: &Range<usize>) -> Option<(usi
     Some((index(within.first()?.start)?, index(within.last()?.start)?))
 }
 
-fn quoted(name: &str) -> String {
+pub fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
@@ -215,7 +215,7 @@ impl<'q> Scattered<'_, '_, 'q> {
     ///
     /// # Errors
     /// 0A000 where they are not all known.
-    pub fn star(&self, item: &SelectItem, needed: &mut Needed) -> Result<Vec<usize>, Error> {
+    pub fn star(&self, item: &SelectItem, needed: &mut Needed) -> Result<Vec<(usize, String)>, Error> {
         let unknown = || refused("* over several shards whose columns are not told apart here");
         let items: Vec<_> = match item {
             SelectItem::Wildcard(_) => self.scope.items.iter().collect(),
@@ -230,9 +230,10 @@ impl<'q> Scattered<'_, '_, 'q> {
             let label = item.label.as_ref().ok_or_else(unknown)?;
             for (name, atom) in item.columns.as_ref().ok_or_else(unknown)? {
                 let sql = format!("{}.{}", quoted(label), quoted(name));
-                columns.push(needed.add(format!("{label}\0{name}"), self.collation_of(*atom), || Template {
+                let column = needed.add(format!("{label}\0{name}"), self.collation_of(*atom), || Template {
                     pieces: vec![Piece::Text(sql)],
-                }));
+                });
+                columns.push((column, name.clone()));
             }
         }
         let all = self.scope.columns.complete && self.scope.columns.known.len() == columns.len();

@@ -77,7 +77,7 @@ impl<'q> Scattered<'_, '_, 'q> {
             sql.push(&format!(" GROUP BY {}", keys.join(", ")));
         }
         let layout = Layout::Final(FinalPlan { pieces, columns: needed.columns, raw: false });
-        Ok(ScatterPlan { sql, layout, limit: None, offset: None, moment: None })
+        Ok(ScatterPlan { sql, layout, limit: None, offset: None, moment: None, otherwise: None, in_turn: false })
     }
 
     /// Shards give the rows of FROM and WHERE; all else is computed over them.
@@ -129,7 +129,7 @@ impl<'q> Scattered<'_, '_, 'q> {
             limit::push_limit(&mut sql, &counts);
         }
         let layout = Layout::Final(FinalPlan { pieces, columns: needed.columns, raw: true });
-        Ok(ScatterPlan { sql, layout, limit: None, offset: None, moment: None })
+        Ok(ScatterPlan { sql, layout, limit: None, offset: None, moment: None, otherwise: None, in_turn: false })
     }
 
     /// Whether each shard's first rows are all that LIMIT can give.
@@ -198,11 +198,14 @@ impl<'q> Reader<'_, '_, '_, 'q> {
                     return Err(refused("* beside aggregates over several shards"));
                 }
                 let columns = self.scattered.star(item.item, &mut self.needed)?;
-                for (m, column) in columns.iter().enumerate() {
+                for (m, (column, name)) in columns.iter().enumerate() {
                     if m > 0 {
                         push_text(pieces, ", ");
                     }
                     pieces.push(reference(*column));
+                    if self.scattered.nested {
+                        push_text(pieces, &format!("AS {}", finish::quoted(name)));
+                    }
                 }
                 if columns.is_empty() {
                     return Err(refused("* of no columns over several shards"));
@@ -213,6 +216,11 @@ impl<'q> Reader<'_, '_, '_, 'q> {
             let expr = item_expr(item.item).ok_or_else(|| refused("this select list over several shards"))?;
             self.read_item(expr, &item.expression)?;
             self.push_range(pieces, &item.range);
+            if let (sqlparser::ast::SelectItem::UnnamedExpr(expr), true) = (item.item, self.scattered.nested)
+                && let Some(name) = crate::plan::analyse::output_name(expr)
+            {
+                push_text(pieces, &format!(" AS {}", finish::quoted(&name)));
+            }
             widths.push(1);
         }
         Ok(widths)

@@ -139,6 +139,16 @@ impl<'r, 'x, 'a, 'q> Reader<'r, 'x, 'a, 'q> {
             }
             return Ok(());
         }
+        let only_columns = || {
+            let atom = |(group, _): &(&'q Expr, Range<usize>)| {
+                self.scattered.analysis.bare_atom(group, self.scattered.scope).is_some()
+            };
+            self.groups.iter().all(atom)
+        };
+        if self.form == Form::Partial && !only_columns() {
+            // it may be a part of what is grouped by
+            return Err(refused("a part of an expression in GROUP BY over several shards"));
+        }
         let (column, (first, last)) = self.scattered.leaf(expr, &mut self.needed)?;
         if self.form == Form::Partial {
             // PostgreSQL takes such a column only where it depends on those of GROUP BY
@@ -158,7 +168,10 @@ impl<'r, 'x, 'a, 'q> Reader<'r, 'x, 'a, 'q> {
         }
         let kind = functions::kind(self.scattered.analysis.context, &parts);
         let aggregate = matches!(kind, Kind::Plain(t) if t.aggregate);
-        if aggregate && functions::ORDERED_AGGREGATES.contains(&name.as_str()) && !has_order(function) {
+        // nobody knows whether the order of its input matters to a user's aggregate
+        let ordered = functions::ORDERED_AGGREGATES.contains(&name.as_str())
+            || self.scattered.analysis.context.catalog.functions.user.contains_key(&name);
+        if aggregate && ordered && !has_order(function) {
             return Err(refused(&format!("{name} over several shards without an ORDER BY of its own"))
                 .hint(format!("Write {name}(… ORDER BY …).")));
         }

@@ -56,7 +56,15 @@ impl<'q> Scattered<'_, '_, 'q> {
         }
         let sql = self.rows_text(&list, &extra, copies, &order, &counts);
         let layout = Layout::Rows { copies, extra: extra.len(), distinct: merges_distinct, order };
-        Ok(ScatterPlan { sql, layout, limit: counts.limit, offset: counts.offset, moment: None })
+        Ok(ScatterPlan {
+            sql,
+            layout,
+            limit: counts.limit,
+            offset: counts.offset,
+            moment: None,
+            otherwise: None,
+            in_turn: false,
+        })
     }
 
     /// Whether the n-th output column is known to be there: ordinals count columns, items count before a `*` only.
@@ -137,7 +145,14 @@ impl<'q> Scattered<'_, '_, 'q> {
                 .collect();
             sql.push(&format!(" ORDER BY {}", keys.join(", ")));
         }
-        limit::push_limit(&mut sql, counts);
+        if self.facts.locks && self.facts.limited {
+            let declared = self.analysis.context.param_types.len();
+            let times = 2 * usize::from(self.analysis.facts.time.is_some());
+            let params = crate::plan::moment::parameters(source.text, source.tokens).max(declared) + times;
+            sql.push(&format!(" LIMIT ${}", params + 1));
+        } else {
+            limit::push_limit(&mut sql, counts);
+        }
         for clause in &clauses.locking {
             sql.push(" ");
             text::push_range(&mut sql, source, &clause.range);

@@ -1,0 +1,138 @@
+//! A cursor over several shards: its rows are gathered when it is declared, and go to one server, where a cursor of
+//! the same name and options gives them. FETCH, MOVE and CLOSE are that server's then, tags and errors too.
+
+use crate::catalog::ShardId;
+use crate::error::Error;
+use crate::error::codes;
+use crate::exec::backends::State;
+use crate::exec::backends::quote_identifier;
+use crate::exec::backends::run_on;
+use crate::exec::cache::Planned;
+use crate::exec::cache::next_number;
+use crate::exec::finish;
+use crate::exec::scatter::Execution;
+use crate::merge::Merge;
+use crate::plan::Effect;
+use crate::plan::RowsPlan;
+use crate::plan::finish::Carried;
+use crate::plan::finish::FinalCollation;
+use crate::session::Outcome;
+use crate::session::Session;
+use crate::session::rows::NO_VALUES;
+use crate::session::rows::shard_text;
+use crate::session::simple::needs_block;
+use crate::wire::backend::Field;
+use bytes::BytesMut;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// A DECLARE.
+pub(super) struct Declared<'t> {
+    pub name: &'t str,
+    pub hold: bool,
+    /// The whole text, and the part before the query.
+    pub text: &'t str,
+    pub prefix: &'t str,
+}
+
+impl Session {
+    /// Declares a cursor over rows of several shards; the shard where it is.
+    ///
+    /// # Errors
+    /// What PostgreSQL says to the statement; 0A000 where its rows are locked; 54000 where they are too many.
+    pub(super) async fn declare_scattered(
+        &mut self,
+        declared: &Declared<'_>,
+        planned: &Arc<Planned>,
+        rows: &RowsPlan,
+        shards: &[ShardId],
+    ) -> Outcome<ShardId> {
+        let shard = shards.first().copied().ok_or_else(|| Error::internal("a cursor over no shards"))?;
+        // What is wrong with it, PostgreSQL says.
+        self.ask(shard, next_number(), declared.text, &[]).await?;
+        if self.backends.transaction.state == State::Idle && !declared.hold {
+            return Err(needs_block("DECLARE CURSOR").into());
+        }
+        if self.cursors.contains_key(declared.name) {
+            let message = format!("cursor \"{}\" already exists", declared.name);
+            return Err(Error::new(codes::DUPLICATE_CURSOR, message).into());
+        }
+        let plan = match &rows.scatter {
+            Ok(plan) => Arc::clone(plan),
+            Err(error) => return Err(error.clone().into()),
+        };
+        if rows.effect != Effect::Read {
+            return Err(Error::unsupported("a cursor that locks rows of several shards")
+                .hint("Lock the rows with a SELECT of its own, or name one value of the shard key in WHERE.")
+                .into());
+        }
+        let description = self.description(planned).await?;
+        let fields = description.fields.clone().unwrap_or_default();
+        let types: Vec<u32> = fields.iter().map(|f| f.type_oid).collect();
+        let held = self.backends.acquire(shard, &self.variables).await?;
+        let carried = finish::carriers(held, &types, |_| &FinalCollation::Default).await?;
+        let formats: Vec<i16> = carried.iter().map(|c| i16::from(c.cast.is_none())).collect();
+        finish::check_text(held, &self.variables, &formats)?;
+        let (limit, offset) = Session::counts(&plan, &[])?;
+        let keep = self.backends.database.config.merge_bytes;
+        let execution = Execution {
+            planned,
+            plan: &plan,
+            text: shard_text(planned)?,
+            shards,
+            parameters: NO_VALUES,
+            formats: &formats,
+            limit,
+            offset,
+            keep: Some(keep),
+        };
+        let before = std::mem::take(&mut self.client.write);
+        let ran = self.run_scatter(&execution, &description, BytesMut::new()).await;
+        let frames = std::mem::replace(&mut self.client.write, before);
+        ran?;
+        let arrays = gather(&frames, &carried)?;
+        let held = self.backends.acquire(shard, &self.variables).await?;
+        let names = type_names(&fields);
+        let names = if fields.is_empty() { Vec::new() } else { run_on(held, &names).await?.rows };
+        let names = names.into_iter().next().unwrap_or_default();
+        let sql = format!("{}{}", declared.prefix, query(&fields, &names));
+        let array_types: Vec<u32> = carried.iter().map(|c| c.array_oid).collect();
+        finish::run(held, &sql, &array_types, &arrays).await?;
+        Ok(shard)
+    }
+}
+
+/// The rows of DataRow frames as arrays.
+fn gather(frames: &[u8], carried: &[Carried]) -> Result<Vec<BytesMut>, Error> {
+    let mut merge = Merge::gather(carried.len(), 1, usize::MAX);
+    let mut out = BytesMut::new();
+    let mut at = 0;
+    while let Some(head) = crate::wire::head(frames.get(at..).unwrap_or_default(), usize::MAX)? {
+        let body = frames.get(at + crate::wire::HEAD..at + head.total).unwrap_or_default();
+        if head.tag == crate::wire::backend::DATA_ROW {
+            merge.row(0, body, &mut out)?;
+        }
+        at += head.total;
+    }
+    Ok(merge.take_arrays(&carried.iter().map(|c| c.element_oid).collect::<Vec<_>>()))
+}
+
+/// Asks for the columns' types as they are written, modifiers and all.
+fn type_names(fields: &[Field]) -> String {
+    let one = |f: &Field| format!("pg_catalog.format_type({}, {})", f.type_oid, f.type_modifier);
+    format!("SELECT {}", fields.iter().map(one).collect::<Vec<_>>().join(", "))
+}
+
+/// The query of the cursor on the server: the gathered rows in their order.
+fn query(fields: &[Field], types: &[Option<Vec<u8>>]) -> String {
+    let mut list = String::new();
+    for (n, field) in fields.iter().enumerate() {
+        let cast = types.get(n).and_then(|t| t.as_deref()).map(String::from_utf8_lossy).unwrap_or_default();
+        let name = quote_identifier(&String::from_utf8_lossy(&field.name));
+        let comma = if n == 0 { "" } else { ", " };
+        let _ = write!(list, "{comma}u.shardway_{n}::{cast} AS {name}");
+    }
+    let arrays: Vec<String> = (1..=fields.len()).map(|n| format!("pg_catalog.unnest(${n})")).collect();
+    let columns: Vec<String> = (0..fields.len()).map(|n| format!("shardway_{n}")).collect();
+    format!("SELECT {list} FROM ROWS FROM ({}) AS u ({})", arrays.join(", "), columns.join(", "))
+}
