@@ -374,6 +374,7 @@ async fn start<'r>(
     for &shard in execution.shards {
         backends.acquire(shard, variables).await?;
     }
+    backends.take_together(execution.shards, variables).await?;
     let first = execution.shards.first().copied().ok_or_else(|| Error::internal("a scatter over no shards"))?;
     let held = backends.find(first).ok_or_else(|| Error::internal("a lease is gone"))?;
     let mut params = description.params.clone();

@@ -20,6 +20,7 @@ use crate::variables::Variables;
 use crate::wire::backend;
 use crate::wire::frontend;
 use bytes::BytesMut;
+use futures::future::join_all;
 use tokio::time::timeout;
 
 /// How often snapshots are taken anew when a commit has come in between.
@@ -52,6 +53,23 @@ impl Backends {
         if self.transaction.snapshot.is_none() && self.keeps_snapshot(variables) {
             self.transaction.snapshot = Some(self.database.room.count());
         }
+    }
+
+    /// The first statement of a transaction that keeps its snapshots is over several shards: takes them all at once,
+    /// before anything else is asked there.
+    ///
+    /// # Errors
+    /// A server's.
+    pub async fn take_together(&mut self, shards: &[ShardId], variables: &Variables) -> Result<()> {
+        if self.transaction.snapshot.is_some() || !self.keeps_snapshot(variables) {
+            return Ok(());
+        }
+        let database = std::sync::Arc::clone(&self.database);
+        let _guard = database.room.snapshot().await;
+        self.note_snapshot(variables);
+        let concerned = self.held.iter_mut().filter(|h| shards.contains(&h.shard));
+        let taken = join_all(concerned.map(async |held| run_on(held, "SELECT 1").await)).await;
+        taken.into_iter().try_for_each(|answer| answer.map(drop))
     }
 
     /// Takes the snapshot of a shard that joins a transaction which has others already.

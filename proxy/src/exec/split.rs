@@ -88,6 +88,7 @@ async fn start<'r>(
         let held = backends.acquire(text.shard, variables).await?;
         held.unsynced |= execution.in_pipeline;
     }
+    backends.take_together(shards, variables).await?;
     let bound = snapshots::bind(backends, room, variables, shards, |held| {
         let Some(text) = execution.texts.iter().find(|text| text.shard == held.shard) else { return };
         let server: &mut ServerConnection = &mut held.lease;

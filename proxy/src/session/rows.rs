@@ -421,7 +421,7 @@ impl Session {
     /// What the server says of the text.
     pub(super) async fn ask(&mut self, shard: ShardId, number: u64, text: &str, types: &[Oid]) -> Outcome<Description> {
         self.drain(false).await?;
-        let held = self.backends.acquire(shard, &self.variables).await?;
+        let held = self.backends.acquire_for_statement(shard, &self.variables).await?;
         let described = scatter::describe(held, number, text.as_bytes(), types).await;
         self.note_changes(shard);
         Ok(described?)
