@@ -158,6 +158,13 @@ fn placed(
             (Err(planned.refused.unwrap_or_else(writes_refused)), writes)
         }
     };
+    if writes.is_none()
+        && facts.selected.as_ref().is_some_and(|selected| selected.draws)
+        && let Err(error) = scatter
+    {
+        // Whole on one shard it would draw numbers that other shards give too.
+        return Err(error);
+    }
     if let Some((anchor, writes)) = writes {
         return written(analysis, conditions, also, anchor, writes, opaque);
     }

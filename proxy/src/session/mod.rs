@@ -12,6 +12,7 @@ pub mod encoding;
 pub mod everywhere;
 pub mod explain;
 pub mod extended;
+pub mod gather;
 pub mod handshake;
 pub mod lookup;
 pub mod measure;

@@ -191,6 +191,9 @@ impl Session {
     /// How many rows were written.
     pub(super) async fn write(&mut self, write: &Write<'_>, preface: BytesMut) -> Outcome<u64> {
         let tokens = lexer::tokenize(write.text, self.conforming_strings())?;
+        if let Shape::Gathered(gathered) = &write.plan.shape {
+            return Box::pin(self.gather(write, gathered, &tokens, preface)).await;
+        }
         let mut drawn: Vec<Option<Value>> = vec![None; write.plan.values()];
         self.draw(write, &tokens, When::Always, &mut drawn).await?;
         self.scan_text(write.text)?;
@@ -211,7 +214,8 @@ impl Session {
             }
             _ => None,
         };
-        self.run_write(write, &texts, order, preface).await
+        let types = self.types(write.description, texts.len());
+        self.run_write(write, &texts, &types, order, preface).await
     }
 
     /// The shards that are written, in order, and for an INSERT the shard of each row.
@@ -254,7 +258,7 @@ impl Session {
         let tokens = lexer::tokenize(values.text, self.conforming_strings())?;
         let of_rows = match &plan.shape {
             Shape::Rows(split) => Some(route::row_shards(&split.condition, values, &self.snapshot().catalog)?),
-            Shape::Same(_) => None,
+            Shape::Same(_) | Shape::Gathered(_) => None,
         };
         let texts = texts(plan, values.text, &[], &tokens, &[], shards, of_rows.as_deref());
         Ok(texts.into_iter().map(|text| (text.shard, text.text)).collect())
@@ -295,10 +299,11 @@ impl Session {
         Ok(())
     }
 
-    async fn run_write(
+    pub(super) async fn run_write(
         &mut self,
         write: &Write<'_>,
         texts: &[ShardText],
+        types: &[Oid],
         order: Option<Vec<u16>>,
         preface: BytesMut,
     ) -> Outcome<u64> {
@@ -315,9 +320,7 @@ impl Session {
             }
         };
         let in_pipeline = self.pipeline.is_open() && !self.backends.transaction.is_block();
-        let types = self.types(write.description, shards.len());
-        let execution =
-            split::Execution { texts, types: &types, formats: write.formats, order, keep: write.keep, in_pipeline };
+        let execution = split::Execution { texts, types, formats: write.formats, order, keep: write.keep, in_pipeline };
         let ran = split::run(&mut self.backends, &mut self.client, &self.variables, execution, preface).await;
         for &shard in &shards {
             self.note_changes(shard);
@@ -333,7 +336,9 @@ impl Session {
         match own {
             Some(own) => self.end_writes(own, outcome).await,
             None => {
-                for &shard in &shards {
+                let gathered = matches!(write.plan.shape, Shape::Gathered(_));
+                // What a gathered statement has left behind is on the server that computed its rows.
+                for &shard in shards.iter().filter(|_| !gathered) {
                     self.pin_after(write.rows, shard);
                 }
                 let written = outcome?;
@@ -347,7 +352,7 @@ impl Session {
 
     /// Types of the parameters. On one shard, whose text has all of them, the server infers those that it knows by
     /// another number.
-    fn types(&self, description: &Description, shards: usize) -> Vec<Oid> {
+    pub(super) fn types(&self, description: &Description, shards: usize) -> Vec<Oid> {
         let snapshot = self.snapshot();
         let differs = |oid: &Oid| shards == 1 && snapshot.catalog.differing_types.contains(oid);
         description.params.iter().map(|oid| if differs(oid) { 0 } else { *oid }).collect()
@@ -412,6 +417,10 @@ fn texts(
                 writes::render(parts, text, tokens, drawn, &mut out);
                 parameters(params, |_| true)
             }
+            Shape::Gathered(gathered) => {
+                writes::render(&gathered.write, text, tokens, drawn, &mut out);
+                Bytes::new()
+            }
             Shape::Rows(split) => {
                 let used = rows_text(
                     split,
@@ -453,7 +462,7 @@ fn rows_text(
 }
 
 /// Formats and values as in a Bind message. What is not used is sent as NULL: its type is declared all the same.
-fn parameters(params: &[Param<'_>], used: impl Fn(usize) -> bool) -> Bytes {
+pub fn parameters(params: &[Param<'_>], used: impl Fn(usize) -> bool) -> Bytes {
     let mut out = BytesMut::new();
     let count = u16::try_from(params.len()).unwrap_or(u16::MAX);
     out.put_u16(count);
@@ -473,7 +482,7 @@ fn parameters(params: &[Param<'_>], used: impl Fn(usize) -> bool) -> Bytes {
     out.freeze()
 }
 
-fn input_of(shards: &[ShardId], shard: ShardId) -> u16 {
+pub fn input_of(shards: &[ShardId], shard: ShardId) -> u16 {
     shards.iter().position(|s| *s == shard).and_then(|n| u16::try_from(n).ok()).unwrap_or(u16::MAX)
 }
 

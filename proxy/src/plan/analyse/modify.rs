@@ -374,12 +374,21 @@ impl<'a> Analysis<'a> {
             _ => None,
         };
         let Placement::Sharded { .. } = &relation.placement else { return None };
+        let mut columns = columns;
+        if insert.columns.is_empty() && values.is_none() && insert.source.is_some() {
+            // Without a list the columns are as many as the query's.
+            match result.as_ref().and_then(|result| result.outputs.as_ref()) {
+                Some(outputs) => columns.truncate(outputs.len()),
+                None => self.drawn_columns(relation, &[], std::iter::empty()),
+            }
+        }
         let rows: Option<Vec<&'q [Expr]>> = match (insert.source.is_some(), values) {
             (false, _) => Some(vec![&[][..]]),
             (true, Some(values)) => Some(values.rows.iter().map(|r| r.content.as_slice()).collect()),
             (true, None) => None,
         };
-        if !top || rows.is_none() {
+        // What no sharded table gives can be computed on one server, numbers of sequences too.
+        if !top || (rows.is_none() && self.sharded().next().is_some()) {
             let rows = rows.iter().flatten().copied();
             self.drawn_columns(relation, if insert.source.is_none() { &[] } else { &columns }, rows);
         }
@@ -410,7 +419,21 @@ impl<'a> Analysis<'a> {
             self.facts.refuse(error);
             return None;
         }
-        let condition = self.value_rows(relation, columns, rows, start, &fills)?;
+        let condition = match self.value_rows(relation, columns, rows, start, &fills) {
+            Ok(condition) => condition?,
+            Err(error) => {
+                // One server can compute the key of a row; several rows would have to agree in their types.
+                let has_default = rows.iter().any(|row| row.iter().any(is_default));
+                let computed = insert.source.is_some() && rows.len() == 1 && !has_default;
+                if !top || !computed || self.sharded().next().is_some() {
+                    self.facts.refuse(error);
+                    return None;
+                }
+                let (selected, condition) = self.computed_row(relation, columns)?;
+                self.facts.selected = Some(selected);
+                return Some(condition);
+            }
+        };
         if top {
             let draws = fills.draws.iter().any(|d| d.when == When::Always);
             let widths: Vec<usize> = rows.iter().map(|row| row.len()).collect();
@@ -432,8 +455,8 @@ impl<'a> Analysis<'a> {
         rows: &[&'q [Expr]],
         start: &Rc<Scope<'q>>,
         fills: &Fills,
-    ) -> Option<KeyCondition> {
-        let Placement::Sharded { map, key } = &relation.placement else { return None };
+    ) -> Result<Option<KeyCondition>, Error> {
+        let Placement::Sharded { map, key } = &relation.placement else { return Ok(None) };
         let mut parts = Vec::new();
         for (n, row) in rows.iter().enumerate() {
             let mut sources = Vec::new();
@@ -443,18 +466,33 @@ impl<'a> Analysis<'a> {
                     continue;
                 }
                 let given = columns.iter().position(|c| c == column).and_then(|n| row.get(n));
-                match self.row_value(relation, *column, given, start) {
-                    Ok(source) => sources.push(source),
-                    Err(error) => {
-                        self.facts.refuse(error);
-                        return None;
-                    }
-                }
+                sources.push(self.row_value(relation, *column, given, start)?);
             }
             parts.push(KeyExpr::Row(sources));
         }
         let expr = if parts.len() == 1 { parts.swap_remove(0) } else { KeyExpr::Or(parts) };
-        Some(KeyCondition { map: *map, types: key_types(relation)?, names: key_names(relation)?, expr })
+        let (types, names) = (key_types(relation), key_names(relation));
+        Ok(types.zip(names).map(|(types, names)| KeyCondition { map: *map, types, names, expr }))
+    }
+
+    /// A row whose key is computed, as if it were selected.
+    fn computed_row(&self, relation: &Arc<Relation>, columns: &[usize]) -> Option<(Selected, KeyCondition)> {
+        let Placement::Sharded { map, key } = &relation.placement else { return None };
+        let left_out = relation.columns.iter().enumerate().filter(|(position, _)| !columns.contains(position));
+        let mut when = left_out.filter_map(|(n, column)| defaults::when(column, key.contains(&n), self.context));
+        let selected = Selected {
+            block: usize::MAX,
+            env: 0,
+            relation: Arc::clone(relation),
+            map: *map,
+            atoms: None,
+            columns: columns.to_vec(),
+            key: key.clone(),
+            draws: when.any(|when| when == When::Always),
+            varying: None,
+        };
+        let (types, names) = (key_types(relation)?, key_names(relation)?);
+        Some((selected, KeyCondition { map: *map, types, names, expr: KeyExpr::True }))
     }
 
     /// One key column's value of a row of VALUES.
@@ -514,6 +552,10 @@ impl<'a> Analysis<'a> {
             return None;
         };
         if top && let Placement::Sharded { map, key } = &relation.placement {
+            let draws = relation.columns.iter().enumerate().any(|(position, column)| {
+                !columns.contains(&position)
+                    && defaults::when(column, key.contains(&position), self.context) == Some(When::Always)
+            });
             let varying = relation.columns.iter().enumerate().find(|(position, column)| {
                 !columns.contains(position)
                     && defaults::when(column, key.contains(position), self.context) == Some(When::Several)
@@ -521,9 +563,12 @@ impl<'a> Analysis<'a> {
             self.facts.selected = Some(Selected {
                 block: result.block,
                 env: scope.env,
-                table: relation.name.clone(),
+                relation: Arc::clone(relation),
                 map: *map,
                 atoms: key.iter().map(|k| atom(*k)).collect(),
+                columns: columns.to_vec(),
+                key: key.clone(),
+                draws,
                 varying: varying.map(|(_, column)| column.name.clone()),
             });
         }
