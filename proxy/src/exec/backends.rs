@@ -51,6 +51,8 @@ pub struct Transaction {
     pub savepoints: Vec<String>,
     /// The shards that it may have written on or locked rows of, in the order of the first writes.
     pub writers: Vec<ShardId>,
+    /// Numbers of sequences were drawn in it, on the home shard.
+    pub drew: bool,
     /// It has changed the schema, on every shard.
     pub schema_changed: bool,
     /// The catalog as it sees it.
@@ -66,6 +68,7 @@ impl Default for Transaction {
             modes: TransactionModes::default(),
             savepoints: Vec::new(),
             writers: Vec::new(),
+            drew: false,
             schema_changed: false,
             overlay: None,
             settings_changed: false,

@@ -82,6 +82,8 @@ pub struct RowsPlan {
     pub set_config: Vec<SetConfig>,
     /// Session state that ties the session to the server connection it ran on, and why.
     pub pins: Option<PinReason>,
+    /// currval or lastval: the answer depends on what the session has drawn on this connection.
+    pub reads_sequence: Option<String>,
     /// COPY … FROM STDIN or TO STDOUT on one shard.
     pub copy: Option<CopyDirection>,
     /// Ordinals of the literals whose values this plan was made for: it serves another text of the same normalised
@@ -474,6 +476,7 @@ impl RowsPlan {
             opaque: false,
             set_config: Vec::new(),
             pins: None,
+            reads_sequence: None,
             copy: None,
             fixed: Vec::new(),
             makes: Makes::default(),

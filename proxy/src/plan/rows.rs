@@ -278,7 +278,7 @@ fn reference_write(what: String) -> Error {
 }
 
 pub fn writes_refused() -> Error {
-    Error::unsupported("writes over several shards are not supported yet")
+    Error::unsupported("a data-modifying query over several shards")
         .hint("Name one value of the shard key in WHERE or VALUES.")
 }
 
@@ -371,6 +371,7 @@ fn effect(facts: &Facts) -> Effect {
 fn remembering(facts: &Facts, context: &Context<'_>, mut plan: RowsPlan) -> RowsPlan {
     plan.opaque = opaque_construct(facts, context).is_some();
     plan.pins = if plan.opaque { Some(PinReason::Opaque) } else { facts.pins };
+    plan.reads_sequence = facts.reads_sequence.clone();
     plan.set_config = facts.set_config.clone();
     plan.fixed.extend(facts.fixed.iter().copied());
     plan.fixed.sort_unstable();

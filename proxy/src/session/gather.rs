@@ -98,6 +98,7 @@ impl Session {
         let ran = split::run(&mut self.backends, &mut self.client, &self.variables, execution, BytesMut::new()).await;
         let read = std::mem::replace(&mut self.client.write, before);
         self.note_changes(HOME);
+        self.backends.transaction.drew |= self.backends.transaction.is_block();
         self.pin_after(write.rows, HOME);
         if let Err(error) = ran? {
             self.learn_from(&error);

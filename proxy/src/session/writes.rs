@@ -135,8 +135,8 @@ impl Session {
         let Some(Portal::Write(mut portal)) = self.portals.remove(name) else { return Err(no_portal(name).into()) };
         let most = usize::try_from(max_rows).ok().filter(|most| *most > 0);
         let command = &portal.planned.command;
-        let mut whole = true;
-        if portal.written.is_none() {
+        let first = portal.written.is_none();
+        if first {
             let started = Instant::now();
             self.ran = measure::ran(&portal.planned.plan);
             let keep = most.map(|_| self.backends.database.config.merge_bytes);
@@ -151,12 +151,15 @@ impl Session {
             let message = format!("portal \"{}\" cannot be run", String::from_utf8_lossy(name));
             return Err(Error::new(SqlState::new(b"55000"), message).into());
         }
-        if let Some(most) = most.or((!portal.rest.is_empty()).then_some(usize::MAX)) {
-            (_, whole) = give_rows(&mut portal.rest, &mut self.client.write, most);
-        }
-        if whole || portal.description.fields.is_none() {
-            let tag = tag(command, portal.written.unwrap_or(0));
-            backend::put_command_complete(&mut self.client.write, &tag);
+        let streamed = first && most.is_none();
+        let (given, whole) = match portal.description.fields {
+            Some(_) if !streamed => give_rows(&mut portal.rest, &mut self.client.write, most.unwrap_or(usize::MAX)),
+            // Its rows, if it has any, went as they came.
+            _ => (portal.written.unwrap_or(0), true),
+        };
+        if whole {
+            // A portal that gives rows in parts tells how many it has given last.
+            backend::put_command_complete(&mut self.client.write, &tag(command, given));
         } else {
             backend::put_bare(&mut self.client.write, backend::PORTAL_SUSPENDED);
         }
@@ -285,6 +288,7 @@ impl Session {
         held.unsynced |= in_pipeline;
         let answer = run_on(held, &sql).await;
         self.note_changes(HOME);
+        self.backends.transaction.drew |= self.backends.transaction.is_block();
         let answer = answer.map_err(|error| as_if_whole(error, &write.planned.command))?;
         self.client.write.extend_from_slice(&answer.notices);
         for (row, values) in answer.rows.into_iter().enumerate() {

@@ -295,6 +295,10 @@ impl<'a> Analysis<'a> {
 
     fn sequence_used(&mut self, name: &str, arguments: &[FunctionArg], scope: &Rc<Scope<'_>>) {
         self.facts.pins = Some(PinReason::SequenceState);
+        let last = name.rsplit('.').next().unwrap_or(name);
+        if matches!(last, "currval" | "lastval") {
+            self.facts.reads_sequence.get_or_insert(last.to_owned());
+        }
         if arguments.is_empty() {
             self.facts.server.get_or_insert(name.to_owned());
             return;
@@ -313,9 +317,8 @@ impl<'a> Analysis<'a> {
             names::Named::Relation(sequence) => match &sequence.placement {
                 Placement::Single(shard) => self.facts.need(*shard, format!("sequence {}", sequence.name)),
                 _ if self.context.catalog.shards.len() == 1 => {}
-                Placement::Sharded { .. } => self
-                    .facts
-                    .refuse(Error::unsupported(format!("{name} would draw from a sequence on a sharded table"))),
+                // Its numbers are drawn on the home shard, whoever draws.
+                Placement::Sharded { .. } => self.facts.need(Catalog::HOME, format!("sequence {}", sequence.name)),
                 Placement::Reference
                 | Placement::Ambiguous(_)
                 | Placement::Derived

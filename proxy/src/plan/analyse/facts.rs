@@ -38,6 +38,8 @@ pub struct Facts {
     pub object_name: Option<String>,
     pub set_config: Vec<SetConfig>,
     pub pins: Option<PinReason>,
+    /// A function that tells what the connection has drawn from sequences.
+    pub reads_sequence: Option<String>,
     /// Shards of single tables, sequences and the like.
     pub needs: Vec<(ShardId, String)>,
     /// Conditions that declared functions bring.

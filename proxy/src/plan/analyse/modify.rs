@@ -548,6 +548,11 @@ impl<'a> Analysis<'a> {
         let atom = |position: usize| outputs.as_ref()?.get(given(position)?)?.atom;
         let expr = |position: usize| super::item_expr(projection?.get(given(position)?)?);
         let Some(scope) = result.scope else {
+            if top && self.sharded().next().is_none() {
+                let (selected, condition) = self.computed_row(relation, columns)?;
+                self.facts.selected = Some(selected);
+                return Some(condition);
+            }
             self.facts.refuse(unknown());
             return None;
         };

@@ -168,7 +168,8 @@ fn write(columns: &[&Column], system: bool, layout: &Layout, end: usize, text: &
     };
     let values: Vec<String> = (1..).zip(columns).map(typed).collect();
     let numbers = 1..=columns.len();
-    let arrays: Vec<String> = numbers.clone().map(|n| format!("${n}::pg_catalog.text[]")).collect();
+    // unnest of several arrays is not to be had under a qualified name
+    let arrays: Vec<String> = numbers.clone().map(|n| format!("pg_catalog.unnest(${n}::pg_catalog.text[])")).collect();
     let aliases: Vec<String> = numbers.map(|n| format!("shardway_{n}")).collect();
     let overriding = match layout.overriding {
         Some(at) => format!(" {}", super::between(text, tokens, at, at + 2)),
@@ -178,7 +179,7 @@ fn write(columns: &[&Column], system: bool, layout: &Layout, end: usize, text: &
     let mut parts = vec![
         Part::Tokens { first: 0, last: layout.table },
         Part::Text(format!(
-            " ({}){overriding} SELECT {} FROM pg_catalog.unnest({}) AS shardway_rows({})",
+            " ({}){overriding} SELECT {} FROM ROWS FROM ({}) AS shardway_rows({})",
             names.join(", "),
             values.join(", "),
             arrays.join(", "),
