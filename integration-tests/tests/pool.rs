@@ -12,6 +12,7 @@ use integration_tests::message::Message;
 use integration_tests::outcome::Outcome;
 use integration_tests::postgres::Cluster;
 use integration_tests::proxy::Proxy;
+use integration_tests::tools;
 use integration_tests::tools::said;
 use std::fs;
 use std::thread;
@@ -472,7 +473,7 @@ fn tls_on_both_sides() {
     fs::write(path("server.pem"), &certificate).unwrap();
     fs::write(path("server.key"), &key).unwrap();
     let builder = Cluster::builder()
-        .hba("hostssl all app 127.0.0.1/32 trust\nhost all postgres 127.0.0.1/32 trust\n")
+        .hba("hostssl all app 127.0.0.1/32 trust\nhostssl all bound 127.0.0.1/32 scram-sha-256\nhost all postgres 127.0.0.1/32 trust\n")
         .file("server.crt", &certificate)
         .file("server.key", &key)
         .setting("ssl", "on");
@@ -482,7 +483,9 @@ fn tls_on_both_sides() {
         path("server.key")
     );
     let wanted = layout(1).listen(&tls).url_suffix(&format!("?sslmode=verify-full&sslrootcert={}", path("ca.pem")));
-    let deployment = Deployment::on(wanted, builder);
+    let mut deployment = Deployment::clusters(wanted.user("name = \"bound\"\npassword = \"to it\""), builder);
+    deployment.cluster(0).execute("postgres", "CREATE ROLE bound LOGIN PASSWORD 'to it'");
+    deployment.start_proxy();
     // Without TLS nobody gets in.
     let error = Client::try_connect(&deployment.address()).err().expect("TLS is required");
     assert_eq!(error.sqlstate(), "28000", "{error:?}");
@@ -498,6 +501,24 @@ fn tls_on_both_sides() {
     for mode in ["require", "verify-ca", "verify-full"] {
         let output = psql(mode, &path("ca.pem"));
         assert_eq!(String::from_utf8_lossy(&output.stdout), "t|t\n", "{mode}: {}", said(&output));
+    }
+    // A login that is bound to our certificate, and TLS without asking for it first: psycopg brings a newer libpq.
+    let script =
+        "import psycopg, sys\nprint(psycopg.connect(sys.argv[1]).execute('SELECT current_user').fetchone()[0])";
+    let python = |options: &str| {
+        let target = format!(
+            "host=localhost hostaddr=127.0.0.1 port={} user=bound password='to it' dbname=shop sslmode=verify-full sslrootcert={} {options}",
+            deployment.address().port,
+            path("ca.pem")
+        );
+        let program = tools::local().join("venv/bin/python");
+        std::process::Command::new(program).args(["-c", script, &target]).output().unwrap()
+    };
+    for options in
+        ["channel_binding=require", "channel_binding=disable", "sslnegotiation=direct channel_binding=require"]
+    {
+        let output = python(options);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "bound\n", "{options}: {}", said(&output));
     }
     // Another authority did not sign it.
     fs::write(path("other.pem"), certificates().0).unwrap();

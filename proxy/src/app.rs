@@ -161,7 +161,7 @@ fn load_text(text: &str, name: &str) -> Result<Config, String> {
 /// pools.
 async fn build(config: Config, old: Option<&State>) -> Result<State, String> {
     let tls = match &config.listen.tls {
-        Some(files) => Some(tls::server_config(&files.certificate, &files.key).map_err(|e| e.to_string())?),
+        Some(files) => Some(tls::acceptor(&files.certificate, &files.key).map_err(|e| e.to_string())?),
         None => None,
     };
     let logins = match old {

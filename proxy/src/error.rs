@@ -72,6 +72,7 @@ pub mod codes {
     pub const UNDEFINED_OBJECT: SqlState = SqlState::new(b"42704");
     pub const DUPLICATE_STATEMENT: SqlState = SqlState::new(b"42P05");
     pub const DUPLICATE_CURSOR: SqlState = SqlState::new(b"42P03");
+    pub const RESERVED_NAME: SqlState = SqlState::new(b"42939");
     pub const INSUFFICIENT_PRIVILEGE: SqlState = SqlState::new(b"42501");
     pub const TOO_MANY_CONNECTIONS: SqlState = SqlState::new(b"53300");
     pub const OUT_OF_MEMORY: SqlState = SqlState::new(b"53200");
@@ -92,6 +93,8 @@ pub struct Error {
     pub detail: Option<Cow<'static, str>>,
     pub hint: Option<Cow<'static, str>>,
     pub position: Option<u32>,
+    /// The C function that PostgreSQL would name: for errors that drivers know by it.
+    pub routine: Option<&'static str>,
     /// The body of the ErrorResponse that a server wrote (without type and length), when one did.
     pub raw: Option<Bytes>,
 }
@@ -107,6 +110,7 @@ impl Error {
             detail: None,
             hint: None,
             position: None,
+            routine: None,
             raw: None,
         }
     }
@@ -149,6 +153,12 @@ impl Error {
     #[must_use]
     pub fn at(mut self, position: u32) -> Self {
         self.position = Some(position);
+        self
+    }
+
+    #[must_use]
+    pub fn from_routine(mut self, routine: &'static str) -> Self {
+        self.routine = Some(routine);
         self
     }
 

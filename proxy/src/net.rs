@@ -38,6 +38,14 @@ impl Stream {
         }
     }
 
+    /// What a login on the server at the other end is bound to, over TLS (`tls::end_point`).
+    pub fn end_point(&self) -> Option<Vec<u8>> {
+        match self {
+            Stream::Plain(_) => None,
+            Stream::Tls(s) => s.get_ref().1.peer_certificates()?.first().and_then(|own| crate::tls::end_point(own)),
+        }
+    }
+
     pub fn is_tls(&self) -> bool {
         matches!(self, Stream::Tls(_))
     }
@@ -111,6 +119,12 @@ impl Connection {
         let n = self.stream.read_buf(&mut self.read).await?;
         self.received += n as u64;
         Ok(n)
+    }
+
+    /// Waits until the socket has something to read, or has ended. Cheaper than `fill` where mostly nothing comes.
+    /// Cancel-safe.
+    pub async fn readable(&self) -> io::Result<()> {
+        poll_fn(|cx| self.stream.tcp().poll_read_ready(cx)).await
     }
 
     fn reserve(&mut self) {

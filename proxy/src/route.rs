@@ -25,6 +25,8 @@ use crate::value::KeyType;
 use crate::value::Oid;
 use crate::value::array;
 use crate::value::key;
+use crate::value::oid;
+use bytes::Bytes;
 
 /// check_violation, which PostgreSQL gives for a row without a partition.
 const NO_PLACE: SqlState = SqlState::new(b"23514");
@@ -118,6 +120,11 @@ fn time_word<'v>(values: &Values<'v>) -> Option<&'v str> {
     literals.find(is_time).map(|text| text.trim_matches('\'')).or_else(|| params.into_iter().find(is_time))
 }
 
+/// Whether a constant or parameter may stand for the present time.
+pub fn is_present_time(values: &Values<'_>) -> bool {
+    time_word(values).is_some()
+}
+
 /// One column, one value: no allocation.
 fn single_key(condition: &KeyCondition, values: &Values<'_>, catalog: &Catalog, write: bool) -> Result<Option<Route>> {
     let (source, row) = match &condition.expr {
@@ -132,8 +139,13 @@ fn single_key(condition: &KeyCondition, values: &Values<'_>, catalog: &Catalog, 
     if map.key.len() != 1 {
         return Ok(None);
     }
-    let Some(value) = value(source, *key_type, values)? else {
-        return if row { Err(undetermined(condition, 0)) } else { Ok(None) };
+    let value = if row {
+        written(condition, 0, source, values)?
+    } else {
+        match value(source, *key_type, values)? {
+            Some(value) => value,
+            None => return Ok(None),
+        }
     };
     if value == Datum::Null && !row {
         return Ok(Some(Route::Nowhere));
@@ -202,8 +214,8 @@ pub fn row_shards(condition: &KeyCondition, values: &Values<'_>, catalog: &Catal
     for row in rows {
         let KeyExpr::Row(sources) = row else { return Err(Error::internal("a row without its key")) };
         key.clear();
-        for (column, (source, key_type)) in sources.iter().zip(&condition.types).enumerate() {
-            key.push(value(source, *key_type, values)?.ok_or_else(|| undetermined(condition, column))?);
+        for (column, source) in sources.iter().enumerate() {
+            key.push(written(condition, column, source, values)?);
         }
         shards.push(map.locate_typed(&condition.types, &key).ok_or_else(|| no_place(condition, map))?);
     }
@@ -240,10 +252,7 @@ impl Bounds<'_> {
             KeyExpr::Row(sources) => {
                 let mut candidate = Vec::new();
                 for (column, source) in sources.iter().enumerate() {
-                    match self.value(column, source)? {
-                        Some(value) => candidate.push(Bound::Is(value)),
-                        None => return Err(undetermined(self.condition, column)),
-                    }
+                    candidate.push(Bound::Is(written(self.condition, column, source, self.values)?));
                 }
                 Ok(Some(vec![candidate]))
             }
@@ -408,6 +417,42 @@ fn value(source: &Source, key_type: KeyType, values: &Values<'_>) -> Result<Opti
             }
         }
     }
+}
+
+/// The value of a key column of a row that is written.
+///
+/// # Errors
+/// 0A000 where it is not certain here.
+fn written(condition: &KeyCondition, column: usize, source: &Source, values: &Values<'_>) -> Result<Datum> {
+    let Some(key_type) = condition.types.get(column) else { return Err(Error::internal("no key column")) };
+    match value(source, *key_type, values)? {
+        Some(value) => Ok(value),
+        None => padded(condition, column, source, values).ok_or_else(|| undetermined(condition, column)),
+    }
+}
+
+/// A text that ends in spaces, for a varchar column that is wide enough not to drop any (varchar() in varchar.c).
+fn padded(condition: &KeyCondition, column: usize, source: &Source, values: &Values<'_>) -> Option<Datum> {
+    let width = *condition.widths.get(column)?;
+    let text = match source {
+        Source::Param(number) => {
+            let param = values.params.get(number.checked_sub(1)?)?;
+            let own = param.oid == 0 || KeyType::from_oid(param.oid) == Some(KeyType::Varchar);
+            let text = own || param.oid == oid::UNKNOWN || KeyType::from_oid(param.oid) == Some(KeyType::Text);
+            std::str::from_utf8(param.value.filter(|_| text)?).ok()?.to_owned()
+        }
+        Source::Literal { ordinal, negative: false } => {
+            let literal = values.literals.get(*ordinal)?;
+            let range = literal.start as usize..literal.end as usize;
+            if !matches!(literal.kind, LiteralKind::PlainString | LiteralKind::OtherString) {
+                return None;
+            }
+            normalize::string_value(values.text, range, values.standard_conforming_strings)?.into_owned()
+        }
+        _ => return None,
+    };
+    let fits = text.ends_with(' ') && !text.contains('\0') && text.chars().count() <= width? as usize;
+    fits.then(|| Datum::Text(Bytes::from(text)))
 }
 
 /// The elements of an array; `None`: not certain here.

@@ -60,7 +60,7 @@ impl Drop for Dismiss {
 
 /// Tells every session to end after its transaction and waits for them, within bounds; true when all have gone.
 pub async fn drain(shared: &Shared, patience: Duration, mut again: watch::Receiver<bool>) -> bool {
-    shared.draining.send_replace(true);
+    shared.drain();
     let gone = async {
         while shared.registry.clients() > 0 {
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -3,11 +3,14 @@
 //! What differs from libpq: a certificate without subjectAltName matches no host name (libpq falls back to the common
 //! name), and certificate revocation lists are not read.
 
+mod end_point;
+
 use crate::config::ServerTls;
 use crate::config::SslMode;
 use crate::error::Error;
 use crate::error::Result;
 use crate::error::codes;
+pub use end_point::end_point;
 use rustls::ClientConfig;
 use rustls::DigitallySignedStruct;
 use rustls::RootCertStore;
@@ -34,12 +37,26 @@ use std::sync::Arc;
 /// PostgreSQL's name in ALPN (PG_ALPN_PROTOCOL), needed by clients with sslnegotiation=direct.
 const ALPN: &[u8] = b"postgresql";
 
+/// Our side towards clients.
+#[derive(Clone, Debug)]
+pub struct Acceptor {
+    pub config: Arc<ServerConfig>,
+    /// What a client binds SCRAM to (see [`end_point`]); `None` where our certificate has no such thing.
+    pub end_point: Option<Vec<u8>>,
+}
+
+/// Whether the client has agreed on PostgreSQL's protocol by ALPN; one with sslnegotiation=direct must.
+pub fn has_alpn(stream: &tokio_rustls::TlsStream<tokio::net::TcpStream>) -> bool {
+    stream.get_ref().1.alpn_protocol() == Some(ALPN)
+}
+
 /// For our clients: reads the certificate chain and the private key (PEM files).
 ///
 /// # Errors
 /// A file cannot be read, holds nothing of the kind, or key and certificate do not belong together.
-pub fn server_config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>> {
+pub fn acceptor(certificate: &Path, key: &Path) -> Result<Acceptor> {
     let chain = certificates(certificate)?;
+    let end_point = chain.first().and_then(|own| end_point(own));
     let wrong_key = |error: &dyn std::fmt::Display| wrong_file("private key", key, error);
     let private = PrivateKeyDer::from_pem_slice(&read("private key", key)?).map_err(|error| wrong_key(&error))?;
     let builder = ServerConfig::builder_with_provider(provider())
@@ -49,7 +66,7 @@ pub fn server_config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>
         wrong_key(&error).hint(format!("It must belong to the certificate in {}.", certificate.display()))
     })?;
     config.alpn_protocols = vec![ALPN.to_vec()];
-    Ok(Arc::new(config))
+    Ok(Acceptor { config: Arc::new(config), end_point })
 }
 
 /// For our connections to one server; `None` with sslmode=disable. By libpq's rules: prefer and require encrypt without
@@ -224,8 +241,8 @@ impl ServerCertVerifier for Verifier {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use super::acceptor;
     use super::client_config;
-    use super::server_config;
     use super::server_name;
     use crate::config::ServerTls;
     use crate::config::SslMode;
@@ -274,11 +291,11 @@ mod tests {
 
     async fn shake(certificate: &Path, key: &Path, mode: SslMode, root: Option<&Path>, host: &str) -> bool {
         let tls = ServerTls { mode, root_certificate: root.map(Path::to_path_buf) };
-        let acceptor = TlsAcceptor::from(server_config(certificate, key).unwrap());
+        let accepting = TlsAcceptor::from(acceptor(certificate, key).unwrap().config);
         let connector = TlsConnector::from(client_config(&tls).unwrap().unwrap());
         let (client, server) = tokio::io::duplex(65_536);
         let connected = connector.connect(server_name(host).unwrap(), client);
-        let (accepted, connected) = tokio::join!(acceptor.accept(server), connected);
+        let (accepted, connected) = tokio::join!(accepting.accept(server), connected);
         accepted.is_ok() && connected.is_ok_and(|stream| stream.get_ref().1.alpn_protocol() == Some(super::ALPN))
     }
 
@@ -315,9 +332,9 @@ mod tests {
     fn files_that_do_not_serve_are_told() {
         let folder = tempfile::tempdir().unwrap();
         let files = files(folder.path());
-        assert!(server_config(&files.certificate, &files.self_signed_key).is_err());
-        assert!(server_config(&files.key, &files.key).is_err());
-        assert!(server_config(Path::new("/none"), &files.key).unwrap_err().message.contains("/none"));
+        assert!(acceptor(&files.certificate, &files.self_signed_key).is_err());
+        assert!(acceptor(&files.key, &files.key).is_err());
+        assert!(acceptor(Path::new("/none"), &files.key).unwrap_err().message.contains("/none"));
         let tls = |mode, root: Option<&Path>| ServerTls { mode, root_certificate: root.map(Path::to_path_buf) };
         assert!(client_config(&tls(SslMode::Disable, None)).unwrap().is_none());
         assert!(client_config(&tls(SslMode::VerifyFull, None)).is_err());

@@ -96,7 +96,7 @@ async fn answer(mut socket: TcpStream, shared: &Shared, handle: &PrometheusHandl
 
 /// Ready: not draining, and every shard's catalog has been read.
 fn ready(shared: &Shared) -> (&'static str, &'static str, String) {
-    if *shared.draining.borrow() {
+    if shared.is_draining() {
         return ("503 Service Unavailable", "text/plain", "draining\n".to_owned());
     }
     let state = shared.state.load();

@@ -1,7 +1,5 @@
-//! SCRAM-SHA-256 as a server does it (RFC 5802, RFC 7677; PostgreSQL's auth-scram.c): a state machine without I/O.
-//!
-//! SCRAM-SHA-256-PLUS is not offered, so a client's `y` flag ("I could bind to the channel, you did not offer it") is
-//! the truth.
+//! SCRAM-SHA-256 as a server does it (RFC 5802, RFC 7677; PostgreSQL's auth-scram.c): a state machine without I/O. Over
+//! TLS SCRAM-SHA-256-PLUS is offered too, which binds the login to the server's certificate (tls-server-end-point).
 
 use crate::auth::wrong_password;
 use crate::error::Error;
@@ -16,8 +14,11 @@ use sha2::Sha256;
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
-/// The one mechanism that is offered.
 pub const MECHANISM: &str = "SCRAM-SHA-256";
+/// The same with channel binding.
+pub const MECHANISM_PLUS: &str = "SCRAM-SHA-256-PLUS";
+/// The only kind of channel binding.
+const BINDING: &[u8] = b"tls-server-end-point";
 /// PostgreSQL's SCRAM_SHA_256_DEFAULT_ITERATIONS.
 const ITERATIONS: u32 = 4096;
 /// Random bytes of a nonce: PostgreSQL's SCRAM_RAW_NONCE_LEN.
@@ -84,6 +85,8 @@ impl Verifier {
 pub struct ServerScram {
     user: String,
     verifier: Arc<Verifier>,
+    /// What a client that binds to the channel must know; `None`: not offered.
+    end_point: Option<Vec<u8>>,
     state: State,
 }
 
@@ -98,6 +101,7 @@ enum State {
 struct Challenge {
     /// What the client must send back as `c=`.
     channel_binding: String,
+    bound: bool,
     /// Client's and server's nonce together.
     nonce: String,
     client_first_bare: String,
@@ -106,32 +110,55 @@ struct Challenge {
 
 impl ServerScram {
     /// `user` is the name from the startup packet; the one in the SCRAM messages is ignored, as PostgreSQL does.
-    pub fn start(user: &str, verifier: Arc<Verifier>) -> ServerScram {
-        ServerScram { user: user.to_owned(), verifier, state: State::Started }
+    pub fn start(user: &str, verifier: Arc<Verifier>, end_point: Option<Vec<u8>>) -> ServerScram {
+        ServerScram { user: user.to_owned(), verifier, end_point, state: State::Started }
     }
 
-    /// client-first-message → server-first-message (the data of AuthenticationSASLContinue).
+    /// The mechanisms that are offered: the data of AuthenticationSASL.
+    pub fn offer(&self) -> Vec<u8> {
+        let plus = self.end_point.is_some().then_some(MECHANISM_PLUS);
+        let mut offer = Vec::new();
+        for mechanism in plus.into_iter().chain([MECHANISM]) {
+            offer.extend_from_slice(mechanism.as_bytes());
+            offer.push(0);
+        }
+        offer.push(0);
+        offer
+    }
+
+    /// The body of a SASLInitialResponse → server-first-message (the data of AuthenticationSASLContinue).
     ///
     /// # Errors
     /// A malformed message (08P01) or one that wants what we do not offer; both end the session.
-    pub fn first(&mut self, message: &[u8]) -> Result<Vec<u8>> {
+    pub fn first(&mut self, body: &[u8]) -> Result<Vec<u8>> {
+        let (mechanism, message) = initial_response(body)?;
+        let plus = match mechanism {
+            mechanism if mechanism == MECHANISM.as_bytes() => false,
+            mechanism if mechanism == MECHANISM_PLUS.as_bytes() && self.end_point.is_some() => true,
+            _ => return Err(Error::protocol("client selected an invalid SASL authentication mechanism")),
+        };
         let mut nonce = [0; NONCE_BYTES];
         getrandom::fill(&mut nonce).map_err(|_| Error::fatal(codes::INTERNAL, "could not generate random nonce"))?;
-        self.first_with(message, &STANDARD.encode(nonce))
+        self.first_with(message, plus, &STANDARD.encode(nonce))
     }
 
-    fn first_with(&mut self, message: &[u8], server_nonce: &str) -> Result<Vec<u8>> {
+    fn first_with(&mut self, message: &[u8], plus: bool, server_nonce: &str) -> Result<Vec<u8>> {
         if !matches!(std::mem::replace(&mut self.state, State::Over), State::Started) {
             return Err(malformed("The exchange has begun already."));
         }
         let message = text(message)?;
-        let (header, bare) = split_gs2_header(message)?;
+        let (header, bare) = split_gs2_header(message, plus, self.end_point.is_some())?;
+        let mut binding = header.as_bytes().to_vec();
+        if plus {
+            binding.extend_from_slice(self.end_point.as_deref().unwrap_or_default());
+        }
         let client_nonce = client_nonce(bare)?;
         let nonce = format!("{client_nonce}{server_nonce}");
         let server_first = format!("r={nonce},s={},i={}", self.verifier.salt, self.verifier.iterations);
         let reply = server_first.clone().into_bytes();
         self.state = State::Challenged(Challenge {
-            channel_binding: STANDARD.encode(header),
+            channel_binding: STANDARD.encode(binding),
+            bound: plus,
             nonce,
             client_first_bare: bare.to_owned(),
             server_first,
@@ -155,6 +182,9 @@ impl ServerScram {
         let mut attributes = without_proof.split(',');
         let binding = attributes.next().and_then(|attribute| attribute.strip_prefix("c="));
         if binding != Some(challenge.channel_binding.as_str()) {
+            if challenge.bound {
+                return Err(Error::fatal(codes::INVALID_AUTHORIZATION, "SCRAM channel binding check failed"));
+            }
             let message = "unexpected SCRAM channel-binding attribute in client-final-message";
             return Err(Error::protocol(message));
         }
@@ -181,33 +211,49 @@ impl ServerScram {
 /// The body of a SASLInitialResponse → mechanism and data (client-first-message).
 ///
 /// # Errors
-/// Another mechanism than ours, or a malformed message (08P01).
-pub fn initial_response(body: &[u8]) -> Result<&[u8]> {
+/// A malformed message (08P01).
+fn initial_response(body: &[u8]) -> Result<(&[u8], &[u8])> {
     let wrong = || Error::protocol("invalid message format");
     let end = body.iter().position(|byte| *byte == 0).ok_or_else(wrong)?;
     let (mechanism, rest) = body.split_at_checked(end).ok_or_else(wrong)?;
-    if mechanism != MECHANISM.as_bytes() {
-        return Err(Error::protocol("client selected an invalid SASL authentication mechanism"));
-    }
     let rest = rest.get(1..).ok_or_else(wrong)?;
     let (length, data) = rest.split_first_chunk::<4>().ok_or_else(wrong)?;
     if usize::try_from(i32::from_be_bytes(*length)).ok() != Some(data.len()) {
         return Err(wrong());
     }
-    Ok(data)
+    Ok((mechanism, data))
 }
 
-/// `n,,` or `y,,` and what follows it.
-fn split_gs2_header(message: &str) -> Result<(&str, &str)> {
-    match message.as_bytes() {
-        [b'n' | b'y', b',', b',', ..] => message.split_at_checked(3).ok_or_else(|| malformed("Malformed header.")),
-        [b'n' | b'y', b',', ..] => {
-            Err(Error::fatal(codes::NOT_SUPPORTED, "client uses authorization identity, but it is not supported"))
-        }
-        [b'p', ..] => Err(malformed(
+/// The header of a client-first-message (`n,,`, `y,,` or `p=…,,`) and what follows it. `plus`: the mechanism chosen has
+/// channel binding; `offered`: it was there to choose (read_client_first_message in auth-scram.c).
+fn split_gs2_header(message: &str, plus: bool, offered: bool) -> Result<(&str, &str)> {
+    let (flag, _) = message.split_once(',').ok_or_else(|| malformed("Comma expected."))?;
+    match flag.as_bytes() {
+        [b'n' | b'y'] if plus => Err(malformed(
+            "The client selected SCRAM-SHA-256-PLUS, but the SCRAM message does not include channel binding data.",
+        )),
+        // Somebody may have taken our offer away.
+        [b'y'] if offered => Err(Error::fatal(
+            codes::INVALID_AUTHORIZATION,
+            "SCRAM channel binding negotiation error",
+        )
+        .detail(
+            "The client supports SCRAM channel binding but thinks the server does not.  However, this server does support channel binding.",
+        )),
+        [b'p', b'=', ..] if !plus => Err(malformed(
             "The client selected SCRAM-SHA-256 without channel binding, but the SCRAM message includes channel binding data.",
         )),
+        [b'n' | b'y'] => after_header(message, 3),
+        [b'p', b'=', kind @ ..] if kind == BINDING => after_header(message, BINDING.len() + 4),
+        [b'p', b'=', ..] => Err(Error::protocol("unsupported SCRAM channel-binding type")),
         _ => Err(malformed("Unexpected channel-binding flag.")),
+    }
+}
+
+fn after_header(message: &str, length: usize) -> Result<(&str, &str)> {
+    match message.split_at_checked(length) {
+        Some((header, bare)) if header.ends_with(",,") => Ok((header, bare)),
+        _ => Err(Error::fatal(codes::NOT_SUPPORTED, "client uses authorization identity, but it is not supported")),
     }
 }
 

@@ -2,6 +2,7 @@
 //! out. Trust, cleartext, md5 and SCRAM-SHA-256; the server's own proof is checked.
 
 use crate::auth::scram::MECHANISM;
+use crate::auth::scram::MECHANISM_PLUS;
 use crate::error::Error;
 use crate::error::Result;
 use crate::error::codes;
@@ -13,6 +14,8 @@ use postgres_protocol::authentication::sasl::ScramSha256;
 pub struct ServerAuth {
     user: String,
     password: Option<String>,
+    /// What the login is bound to over TLS, where the server offers that.
+    end_point: Option<Vec<u8>>,
     state: State,
 }
 
@@ -38,8 +41,9 @@ pub enum AuthStep {
 }
 
 impl ServerAuth {
-    pub fn new(user: &str, password: Option<&str>) -> ServerAuth {
-        ServerAuth { user: user.to_owned(), password: password.map(str::to_owned), state: State::Started }
+    /// `end_point`: of the server's certificate, over TLS (`tls::end_point`).
+    pub fn new(user: &str, password: Option<&str>, end_point: Option<Vec<u8>>) -> ServerAuth {
+        ServerAuth { user: user.to_owned(), password: password.map(str::to_owned), end_point, state: State::Started }
     }
 
     /// `body`: the body of an 'R' message, its code (int32) first.
@@ -81,16 +85,22 @@ impl ServerAuth {
 
     /// AuthenticationSASL: mechanisms, each ended by NUL, and one NUL more.
     fn sasl(&mut self, data: &[u8]) -> Result<AuthStep> {
-        let mut mechanisms = data.split(|byte| *byte == 0);
-        if !mechanisms.any(|mechanism| mechanism == MECHANISM.as_bytes()) {
-            return Err(self.not_spoken("SASL without SCRAM-SHA-256"));
-        }
-        // "n": with "y" a server that offers channel binding would see a downgrade.
-        let scram = ScramSha256::new(self.password()?.as_bytes(), ChannelBinding::unsupported());
+        let offers = |wanted: &str| data.split(|byte| *byte == 0).any(|mechanism| mechanism == wanted.as_bytes());
+        let (mechanism, binding) = match self.end_point.take() {
+            Some(end_point) if offers(MECHANISM_PLUS) => {
+                (MECHANISM_PLUS, ChannelBinding::tls_server_end_point(end_point))
+            }
+            // Whoever took the offer away would be found out.
+            Some(_) if offers(MECHANISM) => (MECHANISM, ChannelBinding::unrequested()),
+            // "n": with "y" a server that offers channel binding would see a downgrade.
+            None if offers(MECHANISM) => (MECHANISM, ChannelBinding::unsupported()),
+            _ => return Err(self.not_spoken("SASL without SCRAM-SHA-256")),
+        };
+        let scram = ScramSha256::new(self.password()?.as_bytes(), binding);
         let first = scram.message();
         let length = i32::try_from(first.len()).map_err(|_| malformed())?;
-        let mut body = Vec::with_capacity(MECHANISM.len() + 5 + first.len());
-        body.extend_from_slice(MECHANISM.as_bytes());
+        let mut body = Vec::with_capacity(mechanism.len() + 5 + first.len());
+        body.extend_from_slice(mechanism.as_bytes());
         body.push(0);
         body.extend_from_slice(&length.to_be_bytes());
         body.extend_from_slice(first);
@@ -152,7 +162,6 @@ mod tests {
     use super::ServerAuth;
     use crate::auth::scram::ServerScram;
     use crate::auth::scram::Verifier;
-    use crate::auth::scram::initial_response;
     use crate::error::codes;
     use std::sync::Arc;
 
@@ -169,7 +178,7 @@ mod tests {
 
     #[test]
     fn trust_cleartext_md5() {
-        let start = || ServerAuth::new("md5_user", Some("password"));
+        let start = || ServerAuth::new("md5_user", Some("password"), None);
         assert_eq!(start().on_message(&message(0, b"")).unwrap(), AuthStep::Done);
         let mut auth = start();
         assert_eq!(sent(auth.on_message(&message(3, b"")).unwrap()), b"password\0");
@@ -180,11 +189,11 @@ mod tests {
 
     #[test]
     fn scram_with_our_own_server_side() {
-        let mut auth = ServerAuth::new("app", Some("secret"));
-        let mut server = ServerScram::start("app", Arc::new(Verifier::of_password("secret").unwrap()));
+        let mut auth = ServerAuth::new("app", Some("secret"), None);
+        let mut server = ServerScram::start("app", Arc::new(Verifier::of_password("secret").unwrap()), None);
         let offer = message(10, b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0");
         let first = sent(auth.on_message(&offer).unwrap());
-        let challenge = server.first(initial_response(&first).unwrap()).unwrap();
+        let challenge = server.first(&first).unwrap();
         let last = sent(auth.on_message(&message(11, &challenge)).unwrap());
         let end = server.finish(&last).unwrap();
         assert_eq!(auth.on_message(&message(12, &end)).unwrap(), AuthStep::Continue);
@@ -193,13 +202,13 @@ mod tests {
 
     #[test]
     fn a_server_that_does_not_know_the_password_is_not_believed() {
-        let mut auth = ServerAuth::new("app", Some("secret"));
+        let mut auth = ServerAuth::new("app", Some("secret"), None);
         auth.on_message(&message(10, b"SCRAM-SHA-256\0\0")).unwrap();
         assert_eq!(auth.on_message(&message(0, b"")).unwrap_err().code, codes::PROTOCOL_VIOLATION);
-        let mut auth = ServerAuth::new("app", Some("secret"));
-        let mut server = ServerScram::start("app", Arc::new(Verifier::of_password("secret").unwrap()));
+        let mut auth = ServerAuth::new("app", Some("secret"), None);
+        let mut server = ServerScram::start("app", Arc::new(Verifier::of_password("secret").unwrap()), None);
         let first = sent(auth.on_message(&message(10, b"SCRAM-SHA-256\0\0")).unwrap());
-        let challenge = server.first(initial_response(&first).unwrap()).unwrap();
+        let challenge = server.first(&first).unwrap();
         auth.on_message(&message(11, &challenge)).unwrap();
         let error = auth.on_message(&message(12, b"v=AAAA")).unwrap_err();
         assert_eq!(error.code, codes::PROTOCOL_VIOLATION);
@@ -213,7 +222,7 @@ mod tests {
         let startup = [&[0, 3, 0, 0], &b"user\0"[..], user.as_bytes(), b"\0database\0postgres\0\0"].concat();
         let length = u32::try_from(startup.len() + 4).unwrap();
         stream.write_all(&[&length.to_be_bytes(), startup.as_slice()].concat()).unwrap();
-        let mut auth = ServerAuth::new(user, Some(password));
+        let mut auth = ServerAuth::new(user, Some(password), None);
         loop {
             let mut head = [0; 5];
             stream.read_exact(&mut head).map_err(|error| error.to_string())?;
@@ -249,16 +258,17 @@ mod tests {
 
     #[test]
     fn what_cannot_be_done_is_told() {
-        let none = ServerAuth::new("app", None).on_message(&message(3, b"")).unwrap_err();
+        let none = ServerAuth::new("app", None, None).on_message(&message(3, b"")).unwrap_err();
         assert_eq!(none.code, codes::INVALID_PASSWORD);
         for code in [2, 7, 9, 99] {
-            let error = ServerAuth::new("app", Some("x")).on_message(&message(code, b"")).unwrap_err();
+            let error = ServerAuth::new("app", Some("x"), None).on_message(&message(code, b"")).unwrap_err();
             assert_eq!(error.code, codes::INVALID_AUTHORIZATION, "{code}");
         }
-        let plus = ServerAuth::new("app", Some("x")).on_message(&message(10, b"SCRAM-SHA-256-PLUS\0\0")).unwrap_err();
+        let plus =
+            ServerAuth::new("app", Some("x"), None).on_message(&message(10, b"SCRAM-SHA-256-PLUS\0\0")).unwrap_err();
         assert_eq!(plus.code, codes::INVALID_AUTHORIZATION);
         for body in [&b""[..], b"\0\0\0", b"\0\0\0\x05abc", b"\0\0\0\x0b", b"\0\0\0\x0c"] {
-            let error = ServerAuth::new("app", Some("x")).on_message(body).unwrap_err();
+            let error = ServerAuth::new("app", Some("x"), None).on_message(body).unwrap_err();
             assert_eq!(error.code, codes::PROTOCOL_VIOLATION, "{body:?}");
         }
     }

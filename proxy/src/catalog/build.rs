@@ -109,7 +109,7 @@ impl Catalog {
     }
 
     fn place(&mut self, name: &QualifiedName, facts: &FoundRelation<'_>, found: &Found<'_>) -> Relation {
-        let columns = columns(facts.facts, &found.collations, self.default_collation);
+        let columns = columns(facts.facts, found, self.default_collation);
         let kind = kind(&facts.facts.kind);
         let placement = match kind {
             RelationKind::View => Placement::Derived,
@@ -232,11 +232,17 @@ struct Found<'a> {
     tables: BTreeMap<QualifiedName, FoundRelation<'a>>,
     indexes: Vec<(QualifiedName, QualifiedName)>,
     collations: HashMap<u32, Collation>,
+    collation_names: HashMap<u32, QualifiedName>,
 }
 
 impl<'a> Found<'a> {
     fn collect(present: &[(ShardId, &'a ShardSchema)]) -> Found<'a> {
-        let mut found = Found { tables: BTreeMap::new(), indexes: Vec::new(), collations: HashMap::new() };
+        let mut found = Found {
+            tables: BTreeMap::new(),
+            indexes: Vec::new(),
+            collations: HashMap::new(),
+            collation_names: HashMap::new(),
+        };
         for (shard, schema) in present {
             for facts in &schema.relations {
                 let name = QualifiedName { schema: facts.schema.clone(), name: facts.name.clone() };
@@ -254,6 +260,8 @@ impl<'a> Found<'a> {
                 // user collations have OIDs of their own on each shard: the less certain kind wins
                 let known = found.collations.entry(collation.oid).or_insert(kind);
                 *known = weaker(*known, kind);
+                let name = QualifiedName { schema: collation.schema.clone(), name: collation.name.clone() };
+                found.collation_names.entry(collation.oid).or_insert(name);
             }
         }
         found
@@ -285,17 +293,18 @@ fn kind(letter: &str) -> RelationKind {
     }
 }
 
-fn columns(facts: &RelationFacts, collations: &HashMap<u32, Collation>, default: Collation) -> Vec<Column> {
+fn columns(facts: &RelationFacts, found: &Found<'_>, default: Collation) -> Vec<Column> {
     let collation = |oid: u32| match oid {
         0 => Collation::None,
         DEFAULT_COLLATION => default,
-        oid => collations.get(&oid).copied().unwrap_or(Collation::Nondeterministic),
+        oid => found.collations.get(&oid).copied().unwrap_or(Collation::Nondeterministic),
     };
     let column = |c: &schema::ColumnFacts| Column {
         name: c.name.clone(),
         type_oid: c.type_oid,
         type_name: c.type_name.clone(),
         collation: collation(c.collation),
+        collation_name: found.collation_names.get(&c.collation).cloned(),
         not_null: c.not_null,
         default: c.default.clone(),
         generated: c.generated,
@@ -406,7 +415,13 @@ fn shard_id(position: usize) -> Result<ShardId, String> {
 }
 
 fn shard_map(config: &config::MapConfig) -> Result<ShardMap, String> {
-    let function = match &config.function {
+    let function = shard_function(&config.function)?;
+    let pins = config.pins.iter().map(|(k, s)| Ok((k.clone(), shard_id(*s)?))).collect::<Result<_, String>>()?;
+    Ok(ShardMap { name: config.name.clone(), key: config.key.clone(), function, pins })
+}
+
+fn shard_function(function: &MapFunction) -> Result<ShardFunction, String> {
+    Ok(match function {
         MapFunction::Hash(placement) => {
             ShardFunction::Hash { placement: placement.iter().map(|s| shard_id(*s)).collect::<Result<_, _>>()? }
         }
@@ -420,7 +435,10 @@ fn shard_map(config: &config::MapConfig) -> Result<ShardMap, String> {
             values: values.iter().map(|(v, s)| Ok((v.clone(), shard_id(*s)?))).collect::<Result<_, String>>()?,
             default: default.map(shard_id).transpose()?,
         },
-    };
-    let pins = config.pins.iter().map(|(k, s)| Ok((k.clone(), shard_id(*s)?))).collect::<Result<_, String>>()?;
-    Ok(ShardMap { name: config.name.clone(), key: config.key.clone(), function, pins })
+        MapFunction::Groups { columns, first, groups } => ShardFunction::Groups {
+            columns: *columns,
+            first: Box::new(shard_function(first)?),
+            groups: groups.iter().map(shard_function).collect::<Result<_, _>>()?,
+        },
+    })
 }

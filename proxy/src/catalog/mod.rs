@@ -198,6 +198,8 @@ pub struct Column {
     /// As format_type gives it, with modifiers: `character varying(20)`.
     pub type_name: String,
     pub collation: Collation,
+    /// `None`: the type has no collation, or its name is not known.
+    pub collation_name: Option<QualifiedName>,
     pub not_null: bool,
     /// The default as pg_get_expr gives it.
     pub default: Option<String>,
@@ -293,6 +295,9 @@ pub enum ShardFunction {
     Range { parts: Vec<RangePart> },
     /// The first key columns' values → place; without a default other values live nowhere.
     List { values: HashMap<Vec<Datum>, ShardId>, default: Option<ShardId> },
+    /// Two levels: `first`, over the first `columns` of the key, gives a position in `groups` where other functions
+    /// give a shard; that group gives the shard by the other columns.
+    Groups { columns: usize, first: Box<ShardFunction>, groups: Vec<ShardFunction> },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -34,35 +34,13 @@ impl ShardMap {
         {
             return Some(*shard);
         }
-        match &self.function {
-            ShardFunction::Hash { placement } => {
-                let bucket = hash::bucket(types, key, placement.len() as u64);
-                placement.get(usize::try_from(bucket).ok()?).copied()
-            }
-            ShardFunction::Range { parts } => {
-                if key.contains(&Datum::Null) {
-                    return None;
-                }
-                parts.iter().find(|part| contains(part, key)).map(|part| part.shard)
-            }
-            ShardFunction::List { values, default } => {
-                let columns = values.keys().next().map_or(1, Vec::len);
-                values.get(key.get(..columns)?).copied().or(*default)
-            }
-        }
+        self.function.locate(types, key)
     }
 
     /// Every shard that can hold rows of this map, in order.
     pub fn shards(&self) -> Vec<ShardId> {
         let mut shards: Vec<ShardId> = self.pins.values().copied().collect();
-        match &self.function {
-            ShardFunction::Hash { placement } => shards.extend_from_slice(placement),
-            ShardFunction::Range { parts } => shards.extend(parts.iter().map(|part| part.shard)),
-            ShardFunction::List { values, default } => {
-                shards.extend(values.values().copied());
-                shards.extend(*default);
-            }
-        }
+        self.function.all(&mut shards);
         shards.sort_unstable();
         shards.dedup();
         shards
@@ -82,20 +60,68 @@ impl ShardMap {
                 shards.push(*shard);
             }
         }
-        match &self.function {
-            ShardFunction::Hash { placement } => shards.extend_from_slice(placement),
+        self.function.prune(types, bounds, shards);
+    }
+}
+
+impl ShardFunction {
+    /// Where a key lives; `key` has a value for every column of this function.
+    fn locate(&self, types: &[KeyType], key: &[Datum]) -> Option<ShardId> {
+        match self {
+            ShardFunction::Hash { placement } => {
+                let bucket = hash::bucket(types, key, placement.len() as u64);
+                placement.get(usize::try_from(bucket).ok()?).copied()
+            }
+            ShardFunction::Range { parts } => {
+                if key.contains(&Datum::Null) {
+                    return None;
+                }
+                parts.iter().find(|part| contains(part, key)).map(|part| part.shard)
+            }
             ShardFunction::List { values, default } => {
                 let columns = values.keys().next().map_or(1, Vec::len);
-                let listed = known.len() >= columns;
+                values.get(key.get(..columns)?).copied().or(*default)
+            }
+            ShardFunction::Groups { columns, first, groups } => {
+                let group = first.locate(types.get(..*columns)?, key.get(..*columns)?)?;
+                groups.get(usize::from(group.0))?.locate(types.get(*columns..)?, key.get(*columns..)?)
+            }
+        }
+    }
+
+    /// Adds every shard that it can give.
+    fn all(&self, shards: &mut Vec<ShardId>) {
+        match self {
+            ShardFunction::Hash { placement } => add_runs(placement, shards),
+            ShardFunction::Range { parts } => shards.extend(parts.iter().map(|part| part.shard)),
+            ShardFunction::List { values, default } => {
+                shards.extend(values.values().copied());
+                shards.extend(*default);
+            }
+            ShardFunction::Groups { groups, .. } => groups.iter().for_each(|group| group.all(shards)),
+        }
+    }
+
+    /// Adds the shards where keys within `bounds` can be; there is a bound for every column of this function.
+    fn prune(&self, types: &[KeyType], bounds: &[Bound], shards: &mut Vec<ShardId>) {
+        let known: Vec<&Datum> =
+            bounds.iter().map_while(|bound| if let Bound::Is(value) = bound { Some(value) } else { None }).collect();
+        match self {
+            ShardFunction::Hash { placement } if known.len() < bounds.len() => add_runs(placement, shards),
+            ShardFunction::Hash { .. } => {
+                let key: Vec<Datum> = known.into_iter().cloned().collect();
+                shards.extend(self.locate(types, &key));
+            }
+            ShardFunction::List { values, default } => {
+                let columns = values.keys().next().map_or(1, Vec::len);
                 for (value, shard) in values {
                     if value.iter().zip(bounds).all(|(value, bound)| allows(bound, value)) {
                         shards.push(*shard);
                     }
                 }
-                let named = listed
-                    && known
-                        .get(..columns)
-                        .is_some_and(|key| values.keys().any(|value| value.iter().zip(key).all(|(a, b)| a == *b)));
+                let named = known
+                    .get(..columns)
+                    .is_some_and(|key| values.keys().any(|value| value.iter().zip(key).all(|(a, b)| a == *b)));
                 if !named {
                     shards.extend(*default);
                 }
@@ -103,6 +129,31 @@ impl ShardMap {
             ShardFunction::Range { parts } => {
                 shards.extend(parts.iter().filter(|part| overlaps(part, bounds)).map(|part| part.shard));
             }
+            ShardFunction::Groups { columns, first, groups } => {
+                let mut chosen = Vec::new();
+                first.prune(
+                    types.get(..*columns).unwrap_or(types),
+                    bounds.get(..*columns).unwrap_or(bounds),
+                    &mut chosen,
+                );
+                chosen.sort_unstable();
+                chosen.dedup();
+                let (types, bounds) = (types.get(*columns..).unwrap_or(&[]), bounds.get(*columns..).unwrap_or(&[]));
+                for group in chosen.iter().filter_map(|group| groups.get(usize::from(group.0))) {
+                    group.prune(types, bounds, shards);
+                }
+            }
+        }
+    }
+}
+
+/// Each run of buckets once: a placement is long, and mostly the same shard again.
+fn add_runs(placement: &[ShardId], shards: &mut Vec<ShardId>) {
+    let mut last = None;
+    for shard in placement {
+        if last != Some(*shard) {
+            shards.push(*shard);
+            last = Some(*shard);
         }
     }
 }
@@ -242,6 +293,75 @@ mod tests {
         assert_eq!(pruned(&map, &[Bound::Is(Datum::Int(10)), Bound::Any]), [0, 1]);
         assert_eq!(pruned(&map, &[Bound::Is(Datum::Int(20)), Bound::Any]), [2]);
         assert_eq!(pruned(&map, &[Bound::Is(Datum::Int(9)), Bound::Any]), [0]);
+    }
+
+    fn within(low: i64, high: i64) -> Bound {
+        Bound::Within { low: Some((Datum::Int(low), true)), high: Some((Datum::Int(high), false)) }
+    }
+
+    /// Regions 1 and 2 are hashed over two shards each, region 3 is split by range, the rest is on shard 6.
+    fn geography() -> ShardMap {
+        let hash = |a, b| ShardFunction::Hash { placement: vec![ShardId(a), ShardId(a), ShardId(b), ShardId(b)] };
+        let parts = vec![
+            RangePart { from: None, to: Some(vec![Datum::Int(10)]), shard: ShardId(4) },
+            RangePart { from: Some(vec![Datum::Int(20)]), to: None, shard: ShardId(5) },
+        ];
+        let groups = vec![
+            hash(0, 1),
+            hash(2, 3),
+            ShardFunction::Range { parts },
+            ShardFunction::Hash { placement: vec![ShardId(6)] },
+        ];
+        let values = (1..4).map(|region| (vec![Datum::Int(region)], ShardId(region as u16 - 1))).collect();
+        let first = Box::new(ShardFunction::List { values, default: Some(ShardId(3)) });
+        ShardMap {
+            name: "g".into(),
+            key: vec![KeyType::BigInt, KeyType::BigInt],
+            function: ShardFunction::Groups { columns: 1, first, groups },
+            pins: HashMap::from([(vec![Datum::Int(1), Datum::Int(5)], ShardId(6))]),
+        }
+    }
+
+    #[test]
+    fn a_region_touches_its_group_only() {
+        let map = geography();
+        let sorted = |bounds: &[Bound]| {
+            let mut shards = pruned(&map, bounds);
+            shards.sort_unstable();
+            shards.dedup();
+            shards
+        };
+        let is = |value| Bound::Is(Datum::Int(value));
+        assert_eq!(sorted(&[is(2), Bound::Any]), [2, 3]);
+        // a pin lives outside its region's group
+        assert_eq!(sorted(&[is(1), Bound::Any]), [0, 1, 6]);
+        assert_eq!(sorted(&[is(1), within(0, 5)]), [0, 1]);
+        assert_eq!(sorted(&[is(3), Bound::Any]), [4, 5]);
+        assert_eq!(sorted(&[is(3), within(0, 9)]), [4]);
+        assert_eq!(sorted(&[is(9), Bound::Any]), [6]);
+        assert_eq!(sorted(&[Bound::Is(Datum::Null), is(1)]), [6]);
+        assert_eq!(sorted(&[within(2, 3), Bound::Any]), [2, 3, 6]);
+        assert_eq!(sorted(&[Bound::Any, Bound::Any]), [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(map.shards().len(), 7);
+        assert_eq!(map.locate(&[Datum::Int(1), Datum::Int(5)]), Some(ShardId(6)));
+        assert_eq!(map.locate(&[Datum::Int(3), Datum::Int(15)]), None);
+        assert_eq!(map.locate(&[Datum::Int(3), Datum::Null]), None);
+    }
+
+    #[test]
+    fn pruning_of_two_levels_never_loses_a_key() {
+        let map = geography();
+        let values = || (0..5).map(Datum::Int).chain([Datum::Null]);
+        let bounds = || values().map(Bound::Is).chain([Bound::Any, within(1, 3), within(2, 20)]);
+        for (first, second) in bounds().flat_map(|a| bounds().map(move |b| (a.clone(), b))) {
+            let shards = pruned(&map, &[first.clone(), second.clone()]);
+            for key in values().flat_map(|a| values().map(move |b| [a.clone(), b])) {
+                if super::allows(&first, &key[0]) && super::allows(&second, &key[1]) {
+                    let place = map.locate(&key);
+                    assert!(place.is_none_or(|shard| shards.contains(&shard.0)), "{first:?} {second:?} loses {key:?}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ pub mod mistake;
 pub mod name;
 pub mod placement;
 mod reader;
+mod levels;
 mod shard_maps;
 pub mod units;
 pub mod url;
@@ -223,6 +224,21 @@ pub enum MapFunction {
         values: Vec<(Vec<Datum>, usize)>,
         default: Option<usize>,
     },
+    /// Two levels: the first `columns` of the key choose a group, the others a shard in it.
+    Groups {
+        columns: usize,
+        /// A range or list whose places are positions in `groups`.
+        first: Box<MapFunction>,
+        /// Over the other key columns. One shard alone is a hash of one bucket.
+        groups: Vec<MapFunction>,
+    },
+}
+
+impl MapFunction {
+    /// Every key lives there.
+    pub fn whole(shard: usize) -> MapFunction {
+        MapFunction::Hash(vec![shard])
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]

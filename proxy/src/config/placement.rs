@@ -94,27 +94,44 @@ fn sharded_text(database: &Database, map: usize) -> String {
 /// text and varchar: they are told as one.
 pub fn map_text(database: &Database, map: &MapConfig) -> String {
     let types: Vec<&str> = map.key.iter().map(|key| type_text(*key)).collect();
-    let mut text = format!("({}) ", types.join(", "));
-    match &map.function {
+    let shard = |shard: usize| shard_name(database, shard).to_owned();
+    let mut text = format!("({}) {}", types.join(", "), function_text(&map.function, &shard));
+    if !map.pins.is_empty() {
+        let _ = write!(text, " pins: {}", entries_text(&map.pins, &shard));
+    }
+    text
+}
+
+/// `place` tells the places that the function gives.
+fn function_text(function: &MapFunction, place: &dyn Fn(usize) -> String) -> String {
+    match function {
         MapFunction::Hash(placement) => {
-            let _ = write!(text, "hash {}: {}", placement.len(), placement_text(database, placement));
+            let runs: Vec<String> =
+                runs(placement).into_iter().map(|(from, to, shard)| format!("{from}-{to} {}", place(shard))).collect();
+            format!("hash {}: {}", placement.len(), runs.join(", "))
         }
         MapFunction::Range(parts) => {
             let part = |(from, to, shard): &RangePart| {
                 let bound = |key: &Option<Vec<Datum>>| key.as_ref().map_or("…".to_owned(), |key| key_text(key));
-                format!("[{}, {}) {}", bound(from), bound(to), shard_name(database, *shard))
+                format!("[{}, {}) {}", bound(from), bound(to), place(*shard))
             };
-            let _ = write!(text, "range: {}", parts.iter().map(part).collect::<Vec<_>>().join(" "));
+            format!("range: {}", parts.iter().map(part).collect::<Vec<_>>().join(" "))
         }
         MapFunction::List { values, default } => {
-            let _ = write!(text, "list: {}", entries_text(database, values));
-            let _ = default.map(|shard| write!(text, " default {}", shard_name(database, shard)));
+            let default = default.map(|shard| format!(" default {}", place(shard))).unwrap_or_default();
+            format!("list: {}{default}", entries_text(values, place))
+        }
+        MapFunction::Groups { columns, first, groups } => {
+            let group = |group: usize| match groups.get(group) {
+                Some(MapFunction::Hash(placement)) if placement.len() == 1 => {
+                    placement.first().map_or_else(String::new, |shard| place(*shard))
+                }
+                Some(function) => format!("{{{}}}", function_text(function, place)),
+                None => String::new(),
+            };
+            format!("{columns} by {}", function_text(first, &group))
         }
     }
-    if !map.pins.is_empty() {
-        let _ = write!(text, " pins: {}", entries_text(database, &map.pins));
-    }
-    text
 }
 
 fn type_text(key: KeyType) -> &'static str {
@@ -123,15 +140,6 @@ fn type_text(key: KeyType) -> &'static str {
         KeyType::Text | KeyType::Varchar => "text",
         KeyType::Bpchar | KeyType::Uuid | KeyType::Date | KeyType::Timestamp | KeyType::TimestampTz => key.name(),
     }
-}
-
-/// Runs of buckets: `0-2047 s0, 2048-4095 s1`.
-pub fn placement_text(database: &Database, placement: &[usize]) -> String {
-    let runs: Vec<String> = runs(placement)
-        .into_iter()
-        .map(|(from, to, shard)| format!("{from}-{to} {}", shard_name(database, shard)))
-        .collect();
-    runs.join(", ")
 }
 
 /// Runs of equal shards: (first bucket, last bucket, shard).
@@ -146,9 +154,9 @@ pub fn runs(placement: &[usize]) -> Vec<(usize, usize, usize)> {
     runs
 }
 
-fn entries_text(database: &Database, entries: &[(Vec<Datum>, usize)]) -> String {
+fn entries_text(entries: &[(Vec<Datum>, usize)], place: &dyn Fn(usize) -> String) -> String {
     let mut texts: Vec<String> =
-        entries.iter().map(|(key, shard)| format!("{} {}", key_text(key), shard_name(database, *shard))).collect();
+        entries.iter().map(|(key, shard)| format!("{} {}", key_text(key), place(*shard))).collect();
     texts.sort_unstable();
     texts.join(", ")
 }

@@ -114,9 +114,9 @@ impl<'a> Section<'a> {
         named.collect()
     }
 
-    /// Whether a key is there; its value is not looked at.
-    pub fn present(&self, key: &'static str) -> Option<Place> {
-        self.value(key).map(|(place, _)| place)
+    /// Tells that this table must not be here.
+    pub fn refuse(&self, message: &str) {
+        self.mistakes.add(&self.place, message);
     }
 
     fn value(&self, key: &'static str) -> Option<(Place, &'a DeValue<'a>)> {

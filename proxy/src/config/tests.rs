@@ -259,7 +259,7 @@ fn hash_map_mistakes() {
                 "default = \"s0\"\npins = [{ key = [7], shard = \"s0\" }, { key = 7, shard = \"s1\" }, { key = [\"7\"], shard = \"s1\" }]\n",
             ),
             &[
-                "f:17: database.d.shard_map[0].default: `default` belongs to function = \"list\", this map's is \"hash\"",
+                "f:17: database.d.shard_map[0].default: `default` belongs to function = \"list\", this one is \"hash\"",
                 "f:18: database.d.shard_map[0].pins[1].key: 7 is pinned already on line 18",
                 "f:18: database.d.shard_map[0].pins[2].key: expected an integer for the key type bigint",
             ],
@@ -313,11 +313,119 @@ fn range_and_list_map_mistakes() {
                 "lists = [{ values = [\"eu\"], then = { function = \"hash\", shards = [\"s0\"] } }]\ndefault = \"s7\"\n",
             ),
             &[
-                "f:17: database.d.shard_map[0].lists[0].then: maps of two levels are not supported yet",
+                "f:17: database.d.shard_map[0].lists[0].then: the values name every key column: none is left",
                 "f:18: database.d.shard_map[0].default: unknown shard \"s7\"",
             ],
         ),
     ]);
+}
+
+#[test]
+fn mistakes_on_the_second_level() {
+    let list = |then: &str| {
+        let key = "name = \"m\"\nkey = [\"text\", \"bigint\"]\nfunction = \"list\"\n";
+        in_map(&format!("{key}lists = [\n{{ values = [\"eu\"], {then} }} ]\n"))
+    };
+    let then = |inner: &str| list(&format!("then = {{ {inner} }}"));
+    check(&[
+        (
+            then("function = \"hash\""),
+            &["f:18: database.d.shard_map[0].lists[0].then.shards: missing: expected shards"],
+        ),
+        (
+            then("function = \"hash\", shards = [\"s0\", \"s9\"]"),
+            &["f:18: database.d.shard_map[0].lists[0].then.shards[1]: unknown shard \"s9\""],
+        ),
+        (
+            then("function = \"hash\", shards = [\"s0\", \"s0\"]"),
+            &["f:18: database.d.shard_map[0].lists[0].then.shards[1]: shard \"s0\" is there already"],
+        ),
+        (
+            then("function = \"hash\", shards = []"),
+            &["f:18: database.d.shard_map[0].lists[0].then.shards: expected the names of shards"],
+        ),
+        (
+            then("function = \"hash\", shards = [\"s0\"], placement = [{ buckets = \"0-4095\", shard = \"s0\" }]"),
+            &["f:18: database.d.shard_map[0].lists[0].then.shards: `placement` names the shards already"],
+        ),
+        (
+            then("function = \"hash\", shards = [\"s0\", \"s1\"], buckets = 1"),
+            &["f:18: database.d.shard_map[0].lists[0].then.buckets: 1 buckets are too few for 2 shards"],
+        ),
+        (
+            then("function = \"hsh\", shards = [\"s0\"]"),
+            &["f:18: database.d.shard_map[0].lists[0].then.function: unknown value \"hsh\"; did you mean \"hash\"?"],
+        ),
+        (
+            then("function = \"hash\", shards = [\"s0\"], pins = []"),
+            &["f:18: database.d.shard_map[0].lists[0].then.pins: unknown key"],
+        ),
+        (
+            then("function = \"range\", shards = [\"s0\"], ranges = [{ from = 1, shard = \"s0\" }]"),
+            &["f:18: database.d.shard_map[0].lists[0].then.shards: `shards` belongs to function = \"hash\""],
+        ),
+        (
+            then("function = \"list\", lists = [{ values = [\"x\"], shard = \"s0\" }]"),
+            &[
+                "f:18: database.d.shard_map[0].lists[0].then.lists[0].values[0]: expected an integer for the key type bigint",
+            ],
+        ),
+        (
+            then("function = \"list\", lists = [{ values = [1], then = { function = \"hash\", shards = [\"s0\"] } }]"),
+            &[
+                "f:18: database.d.shard_map[0].lists[0].then.lists[0].then: a map has two levels, not more",
+                "f:18: database.d.shard_map[0].lists[0].then.lists[0].then: the values name every key column",
+            ],
+        ),
+        (
+            list("shard = \"s0\", then = { function = \"hash\", shards = [\"s0\"] }"),
+            &["f:18: database.d.shard_map[0].lists[0].shard: `then` chooses the shard"],
+        ),
+        (
+            in_map(
+                "name = \"m\"\nkey = [\"text\", \"bigint\", \"bigint\"]\nfunction = \"range\"\nranges = [\n{ to = \"m\", shard = \"s0\" },\n{ from = [\"m\", 1], then = { function = \"hash\", shards = [\"s0\"] } } ]\n",
+            ),
+            &["f:19: database.d.shard_map[0].ranges[1].from: expected 1 values as in the other bounds"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_second_level_chooses_within_its_shards() {
+    let text = in_map(
+        r#"name = "m"
+key = ["text", "bigint"]
+function = "list"
+lists = [
+    { values = ["eu", "uk"], then = { function = "hash", shards = ["s1", "s0"], buckets = 4 } },
+    { values = ["us"], then = { function = "range", ranges = [{ to = 0, shard = "s1" }, { from = 0, shard = "s0" }] } },
+    { values = ["cn"], shard = "s1" },
+]
+default = "s0"
+pins = [{ key = ["eu", 7], shard = "s1" }]
+[[database.d.table]]
+name = "t"
+shard_map = "m"
+key = ["region", "id"]
+"#,
+    );
+    let database = good(&text).databases.remove(0);
+    let MapFunction::Groups { columns: 1, first, groups } = &database.maps[0].function else {
+        panic!("{:?}", database.maps[0])
+    };
+    let MapFunction::List { values, default: Some(3) } = first.as_ref() else { panic!("{first:?}") };
+    assert_eq!(values.iter().map(|(_, group)| *group).collect::<Vec<_>>(), [0, 0, 1, 2]);
+    assert_eq!(groups[0], MapFunction::Hash(vec![1, 1, 0, 0]));
+    assert_eq!(groups[2..], [MapFunction::whole(1), MapFunction::whole(0)]);
+    assert!(!database.maps[0].placed_by_default);
+    let told = super::placement::text(&database);
+    let line = told.lines().find(|line| line.starts_with("table")).unwrap();
+    assert_eq!(
+        line,
+        "table \"public\".\"t\" sharded (\"region\", \"id\") (text, integer) 1 by list: ('cn') s1, \
+         ('eu') {hash 4: 0-1 s1, 2-3 s0}, ('uk') {hash 4: 0-1 s1, 2-3 s0}, \
+         ('us') {range: […, (0)) s1 [(0), …) s0} default s0 pins: ('eu', 7) s1"
+    );
 }
 
 #[test]
@@ -475,10 +583,11 @@ fn the_placement_text_says_where_rows_live_and_no_more() {
 }
 
 /// The files of `config/` are used as they stand.
-const EXAMPLES: [(&str, &str); 7] = [
+const EXAMPLES: [(&str, &str); 8] = [
     ("bookshop.toml", include_str!("../../../config/bookshop.toml")),
     ("composite.toml", include_str!("../../../config/composite.toml")),
     ("demo.toml", include_str!("../../../config/demo.toml")),
+    ("geography.toml", include_str!("../../../config/geography.toml")),
     ("hash.toml", include_str!("../../../config/hash.toml")),
     ("list.toml", include_str!("../../../config/list.toml")),
     ("range.toml", include_str!("../../../config/range.toml")),

@@ -94,13 +94,21 @@ pub struct MapFile {
     pub place: Place,
     pub name: Text,
     pub key: Texts,
+    pub level: LevelFile,
+    pub pins: Vec<PinFile>,
+}
+
+/// A shard function with its places: a map's own, or what stands behind `then`.
+#[derive(Debug)]
+pub struct LevelFile {
+    pub place: Place,
     pub function: Text,
     pub buckets: Integer,
+    pub shards: Texts,
     pub placement: Vec<PlacementFile>,
     pub ranges: Vec<RangeFile>,
     pub lists: Vec<ListFile>,
     pub default: Text,
-    pub pins: Vec<PinFile>,
 }
 
 #[derive(Debug)]
@@ -115,16 +123,21 @@ pub struct RangeFile {
     pub place: Place,
     pub from: KeyValue,
     pub to: KeyValue,
-    pub shard: Text,
+    pub spot: SpotFile,
 }
 
 #[derive(Debug)]
 pub struct ListFile {
     pub place: Place,
     pub values: Option<At<Vec<At<Vec<Literal>>>>>,
+    pub spot: SpotFile,
+}
+
+/// Where the keys of a range or list live: `shard = "…"`, or a second level that chooses by the other key columns.
+#[derive(Debug)]
+pub struct SpotFile {
     pub shard: Text,
-    /// A second level (`then = { function = "hash", shards = [...] }`).
-    pub then: Option<Place>,
+    pub then: Option<Box<LevelFile>>,
 }
 
 #[derive(Debug)]
@@ -274,16 +287,37 @@ fn shard_map(section: Section<'_>) -> MapFile {
         place: section.place(),
         name: section.text("name"),
         key: section.texts("key"),
-        function: section.text("function"),
-        buckets: section.integer("buckets"),
-        placement: section.sections("placement").into_iter().map(placement).collect(),
-        ranges: section.sections("ranges").into_iter().map(range).collect(),
-        lists: section.sections("lists").into_iter().map(list).collect(),
-        default: section.text("default"),
+        level: level(&section, true),
         pins: section.sections("pins").into_iter().map(pin).collect(),
     };
     section.finish();
     file
+}
+
+/// `deeper`: its ranges and lists may have a level below them.
+fn level(section: &Section<'_>, deeper: bool) -> LevelFile {
+    LevelFile {
+        place: section.place(),
+        function: section.text("function"),
+        buckets: section.integer("buckets"),
+        shards: section.texts("shards"),
+        placement: section.sections("placement").into_iter().map(placement).collect(),
+        ranges: section.sections("ranges").into_iter().map(|section| range(section, deeper)).collect(),
+        lists: section.sections("lists").into_iter().map(|section| list(section, deeper)).collect(),
+        default: section.text("default"),
+    }
+}
+
+fn spot(section: &Section<'_>, deeper: bool) -> SpotFile {
+    let then = section.section("then").map(|section| {
+        let file = level(&section, false);
+        if !deeper {
+            section.refuse("a map has two levels, not more; expected shard = \"NAME\"");
+        }
+        section.finish();
+        Box::new(file)
+    });
+    SpotFile { shard: section.text("shard"), then }
 }
 
 fn placement(section: Section<'_>) -> PlacementFile {
@@ -292,24 +326,19 @@ fn placement(section: Section<'_>) -> PlacementFile {
     file
 }
 
-fn range(section: Section<'_>) -> RangeFile {
+fn range(section: Section<'_>, deeper: bool) -> RangeFile {
     let file = RangeFile {
         place: section.place(),
         from: section.key_value("from"),
         to: section.key_value("to"),
-        shard: section.text("shard"),
+        spot: spot(&section, deeper),
     };
     section.finish();
     file
 }
 
-fn list(section: Section<'_>) -> ListFile {
-    let file = ListFile {
-        place: section.place(),
-        values: section.key_values("values"),
-        shard: section.text("shard"),
-        then: section.present("then"),
-    };
+fn list(section: Section<'_>, deeper: bool) -> ListFile {
+    let file = ListFile { place: section.place(), values: section.key_values("values"), spot: spot(&section, deeper) };
     section.finish();
     file
 }

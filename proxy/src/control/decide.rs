@@ -274,11 +274,16 @@ fn in_place(database: &Database, shard: usize, table: &TableFacts, map: usize, k
 
 /// Whether every key has a place.
 fn is_total(database: &Database, map: usize) -> bool {
-    database.maps.get(map).is_some_and(|map| match &map.function {
+    database.maps.get(map).is_some_and(|map| places_every_key(&map.function))
+}
+
+fn places_every_key(function: &MapFunction) -> bool {
+    match function {
         MapFunction::Hash(_) => true,
         MapFunction::List { default, .. } => default.is_some(),
         MapFunction::Range(_) => false,
-    })
+        MapFunction::Groups { first, groups, .. } => places_every_key(first) && groups.iter().all(places_every_key),
+    }
 }
 
 /// The copies must be equal if one of them was not written as a copy.
@@ -373,7 +378,11 @@ fn table_facts<'a>(facts: &'a [Option<ShardFacts>], name: &str) -> Option<&'a Ta
 
 /// `… hash 4: 0-1 s0, 2-3 s1` → the setting as the configuration file has it.
 fn written_placement(place: &str) -> Option<String> {
-    let (_, after) = place.split_once(" hash ")?;
+    // the groups of a map of two levels say their shards themselves
+    let (before, after) = place.split_once(" hash ")?;
+    if before.contains(" by ") {
+        return None;
+    }
     let (buckets, runs) = after.split_once(": ")?;
     let runs = runs.split_once(" pins: ").map_or(runs, |(runs, _)| runs);
     let part = |run: &str| {

@@ -32,37 +32,65 @@ pub fn place_sql(map: &MapConfig, key: &[(String, KeyType)]) -> PlaceSql {
     let types = types.as_slice();
     let columns: Vec<String> =
         key.iter().map(|(column, key)| operand(*key, &format!("{TABLE}.{}", quoted(column)))).collect();
-    let mut laterals = String::new();
     let mut cases = String::new();
     for (key, shard) in &map.pins {
         let _ = write!(cases, " WHEN {} THEN {shard}", equals(types, &columns, key));
     }
-    let otherwise = match &map.function {
+    let mut sql = PlaceSql { laterals: String::new(), expression: String::new() };
+    let function = place(&map.function, types, &columns, &mut sql.laterals);
+    sql.expression = if cases.is_empty() { function } else { format!("CASE{cases} ELSE {function} END") };
+    sql
+}
+
+/// The place that a function gives to the key in `columns`.
+fn place(function: &MapFunction, types: &[KeyType], columns: &[String], laterals: &mut String) -> String {
+    match function {
+        MapFunction::Hash(placement) if placement.len() == 1 => placement.first().map_or(-1, |s| *s as i64).to_string(),
         MapFunction::Hash(placement) => {
-            laterals = hash_laterals(&columns, placement.len());
+            let hash = hash_laterals(columns, placement.len(), laterals);
             let shards: Vec<String> = placement.iter().map(ToString::to_string).collect();
-            format!("('{{{}}}'::int4[])[{} + 1]", shards.join(","), hash_column(columns.len()))
+            format!("('{{{}}}'::int4[])[{hash} + 1]", shards.join(","))
         }
+        MapFunction::Range(_) | MapFunction::List { .. } => {
+            chosen(function, types, columns, &|shard| shard.to_string())
+        }
+        MapFunction::Groups { columns: split, first, groups } => {
+            let (Some((types, rest)), Some((columns, others))) =
+                (types.split_at_checked(*split), columns.split_at_checked(*split))
+            else {
+                return "-1".to_owned();
+            };
+            let places: Vec<String> = groups.iter().map(|group| place(group, rest, others, laterals)).collect();
+            chosen(first, types, columns, &|group| places.get(group).cloned().unwrap_or_else(|| "-1".to_owned()))
+        }
+    }
+}
+
+/// A range or list whose places are told by `told`.
+fn chosen(function: &MapFunction, types: &[KeyType], columns: &[String], told: &dyn Fn(usize) -> String) -> String {
+    let mut cases = String::new();
+    let otherwise = match function {
         MapFunction::Range(parts) => {
             for (from, to, shard) in parts {
-                let from = from.as_ref().map(|key| compare(types, &columns, ">=", key));
-                let to = to.as_ref().map(|key| compare(types, &columns, "<", key));
+                let from = from.as_ref().map(|key| compare(types, columns, ">=", key));
+                let to = to.as_ref().map(|key| compare(types, columns, "<", key));
                 // Without bounds a NULL key would be in the range too; it has no place.
                 let filled = columns.iter().map(|column| format!("{column} IS NOT NULL"));
                 let conditions: Vec<String> = filled.chain(from).chain(to).collect();
-                let _ = write!(cases, " WHEN {} THEN {shard}", conditions.join(" AND "));
+                let _ = write!(cases, " WHEN {} THEN {}", conditions.join(" AND "), told(*shard));
             }
-            "-1".to_owned()
+            None
         }
         MapFunction::List { values, default } => {
             for (key, shard) in values {
-                let _ = write!(cases, " WHEN {} THEN {shard}", equals(types, &columns, key));
+                let _ = write!(cases, " WHEN {} THEN {}", equals(types, columns, key), told(*shard));
             }
-            default.map_or("-1".to_owned(), |shard| shard.to_string())
+            *default
         }
+        MapFunction::Hash(_) | MapFunction::Groups { .. } => None,
     };
-    let expression = if cases.is_empty() { otherwise } else { format!("CASE{cases} ELSE {otherwise} END") };
-    PlaceSql { laterals, expression }
+    let otherwise = otherwise.map_or_else(|| "-1".to_owned(), told);
+    if cases.is_empty() { otherwise } else { format!("CASE{cases} ELSE {otherwise} END") }
 }
 
 /// A key column as it is hashed and compared: text by its bytes, whatever the column's collation.
@@ -75,23 +103,21 @@ fn operand(key: KeyType, column: &str) -> String {
     }
 }
 
-fn hash_column(length: usize) -> String {
-    format!("shardway_h{length}.h")
-}
-
 /// compute_partition_hash_value (partbounds.c), modulo the number of buckets: `h = hash_combine64(h, hash(column))` for
 /// each column that is not NULL. bigint arithmetic must not overflow, so each step keeps only the low bits that the
 /// bucket and the later steps (which shift right by 7) need; with at most 4 columns that is less than 54 bits, where the
 /// `h << 54` of the combination begins.
-fn hash_laterals(columns: &[String], buckets: usize) -> String {
+///
+/// Adds the items to `text` and gives the column that holds the bucket.
+fn hash_laterals(columns: &[String], buckets: usize, text: &mut String) -> String {
     let bucket_bits = buckets.trailing_zeros();
-    let mut text = String::new();
+    let done = text.matches(", LATERAL ").count();
     let mut before = "0::int8".to_owned();
     for (i, column) in columns.iter().enumerate() {
         let later = u32::try_from(columns.len() - 1 - i).unwrap_or(0);
         let mask = (1_i64 << (bucket_bits + 7 * later)) - 1;
         let constant = COMBINE.wrapping_sub(ARRAY_OF_ONE) & mask;
-        let number = i + 1;
+        let number = done + i + 1;
         let hash = format!("(hash_array_extended(ARRAY[{column}], {SEED}) & {mask})");
         let _ = write!(
             text,
@@ -100,7 +126,7 @@ fn hash_laterals(columns: &[String], buckets: usize) -> String {
         );
         before = format!("shardway_h{number}.h");
     }
-    text
+    before
 }
 
 fn equals(types: &[KeyType], columns: &[String], key: &[Datum]) -> String {

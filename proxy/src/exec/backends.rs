@@ -396,6 +396,7 @@ async fn settle(held: &mut Held, transaction: &Transaction, variables: &Variable
 
 /// BEGIN, savepoints and SET LOCAL for a shard that joins the transaction.
 async fn join(held: &mut Held, transaction: &Transaction, variables: &Variables) -> Result<()> {
+    held.lease.retired |= variables.has_local_custom();
     let begin = begin_text(&transaction.modes);
     if held.unsynced {
         // Statements before the BEGIN in the same pipeline belong to the block; nothing else was set in it yet.

@@ -1,8 +1,10 @@
 //! Plans kept by normalised text, bounded by bytes and entries.
 
+use crate::exec::finish::FinalStatement;
 use crate::limits;
 use crate::plan::Plan;
 use crate::sql::command::Command;
+use crate::sql::normalize::Literal;
 use crate::value::Oid;
 use crate::wire::backend::Field;
 use lru::LruCache;
@@ -27,9 +29,14 @@ pub struct Planned {
     pub description: OnceLock<Arc<Description>>,
     /// Column types of the shard text.
     pub shard_types: OnceLock<Arc<Vec<Oid>>>,
+    /// The statement of the final phase.
+    pub final_statement: OnceLock<Arc<FinalStatement>>,
     /// The plan holds for every text with the same normalised form, as long as these literals are the same.
     pub template: bool,
     pub fixed: Vec<(usize, String)>,
+    /// The literals of `text`, where a route may need them, and whether backslashes were plain when they were cut out.
+    pub literals: Vec<Literal>,
+    pub conforming_strings: bool,
     /// The text for the shards of a scattered statement, with this text's literals in it.
     pub shard_text: Option<String>,
     /// Types of parameters that the client declared: what servers are told.

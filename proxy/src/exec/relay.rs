@@ -173,8 +173,10 @@ impl Relay {
                         Err(e) => Err(Broken::Server { error: server.lost(&e), torn: self.is_torn() }),
                     };
                 }
-                got = client.fill(), if watch => {
-                    if !matches!(got, Ok(n) if n > 0) {
+                got = client.readable(), if watch => {
+                    // Not waited for: what is there may be less than it takes to read something.
+                    let filled = got.and_then(|()| client.fill().now_or_never().transpose());
+                    if matches!(filled, Ok(Some(0)) | Err(_)) {
                         return Err(Broken::Client);
                     }
                 }

@@ -9,15 +9,19 @@ use crate::exec::backends::Backends;
 use crate::exec::backends::Held;
 use crate::exec::cache::Description;
 use crate::exec::cache::Planned;
+use crate::exec::finish;
+use crate::exec::finish::FinalStatement;
 use crate::exec::relay::Broken;
 use crate::limits;
 use crate::merge::Merge;
 use crate::merge::Want;
 use crate::net::Connection;
+use crate::plan::Layout;
 use crate::plan::ScatterPlan;
 use crate::plan::ShardColumn;
 use crate::pool::ServerConnection;
 use crate::value::Oid;
+use crate::value::oid;
 use crate::variables::Variables;
 use crate::wire::backend;
 use crate::wire::frontend;
@@ -27,6 +31,7 @@ use futures::FutureExt;
 use std::sync::Arc;
 
 /// Values and formats of one execution.
+#[derive(Clone, Copy)]
 pub struct Execution<'a> {
     pub planned: &'a Planned,
     pub plan: &'a ScatterPlan,
@@ -82,8 +87,39 @@ pub fn prepare(server: &mut ServerConnection, number: u64, text: &[u8], types: &
     true
 }
 
-pub fn statement_name(number: u64) -> String {
-    format!("shardway_{number}")
+pub fn statement_name(number: u64) -> StatementName {
+    let mut name = StatementName { bytes: *b"shardway_00000000000000000000", start: 0 };
+    // Digits from behind, then the prefix before them.
+    let mut rest = number;
+    let mut at = name.bytes.len();
+    for byte in name.bytes.iter_mut().rev() {
+        *byte = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        at -= 1;
+        if rest == 0 {
+            break;
+        }
+    }
+    name.start = at.saturating_sub(PREFIX.len());
+    for (byte, letter) in name.bytes.iter_mut().skip(name.start).zip(PREFIX) {
+        *byte = *letter;
+    }
+    name
+}
+
+const PREFIX: &[u8] = b"shardway_";
+
+/// A statement's name on servers: `shardway_<number>`, made without the heap, since every Bind names one.
+#[derive(Clone, Copy, Debug)]
+pub struct StatementName {
+    bytes: [u8; PREFIX.len() + 20],
+    start: usize,
+}
+
+impl StatementName {
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(self.start..).unwrap_or_default()
+    }
 }
 
 /// Closes the least recently used statements above the bound; how many CloseComplete will come.
@@ -169,7 +205,7 @@ async fn shard_types(held: &mut Held, execution: &Execution<'_>, params: &[Oid])
 }
 
 /// An error in a text of ours: its position means nothing to the client.
-fn without_position(error: Error) -> Error {
+pub fn without_position(error: Error) -> Error {
     let Some(raw) = &error.raw else { return error };
     let mut out = BytesMut::new();
     let mut reader = crate::wire::read::Reader::new(raw);
@@ -200,15 +236,82 @@ pub async fn run(
     description: &Description,
     preface: BytesMut,
 ) -> Result<Result<u64>, Broken> {
-    let mut merge = match start(backends, variables, execution, description).await {
-        Ok(merge) => merge,
+    let started = match start(backends, variables, execution, description).await {
+        Ok(started) => started,
         // What was sent already is answered; it must not be taken for the answer to the next statement.
-        Err(error) => return finish(backends, execution.shards, Ok(Err(error))).await.map(|r| r.map(|()| 0)),
+        Err(error) => return bring_back(backends, execution.shards, Ok(Err(error))).await.map(|r| r.map(|()| 0)),
     };
+    let Started { mut merge, last, parameters } = started;
     let mut preface = preface;
-    let outcome = drive(backends, client, execution.shards, execution.keep, &mut merge, &mut preface).await;
+    let Some(last) = last else {
+        let outcome = drive(backends, client, execution.shards, execution.keep, &mut merge, &mut preface).await;
+        client.write.extend_from_slice(&preface);
+        return bring_back(backends, execution.shards, outcome).await.map(|r| r.map(|()| merge.rows()));
+    };
+    let outcome = drive(backends, client, execution.shards, execution.keep, &mut merge, &mut BytesMut::new()).await;
+    if let Err(error) = bring_back(backends, execution.shards, outcome).await? {
+        return Ok(Err(error));
+    }
+    let one = Execution { shards: execution.shards.get(..1).unwrap_or_default(), ..*execution };
+    let arrays = merge.take_arrays(&last.elements);
+    let mut answer = Merge::pass(one.formats.len());
+    if let Err(error) = start_last(backends, &one, &last, &parameters, &arrays).await {
+        return bring_back(backends, one.shards, Ok(Err(error))).await.map(|r| r.map(|()| 0));
+    }
+    drop(arrays);
+    let outcome = drive(backends, client, one.shards, one.keep, &mut answer, &mut preface).await;
     client.write.extend_from_slice(&preface);
-    finish(backends, execution.shards, outcome).await.map(|r| r.map(|()| merge.rows()))
+    bring_back(backends, one.shards, outcome).await.map(|r| r.map(|()| answer.rows()))
+}
+
+/// What the shards were sent.
+struct Started {
+    merge: Merge,
+    /// What one server runs over their rows.
+    last: Option<Arc<FinalStatement>>,
+    /// Parameter formats and values, those of the times too.
+    parameters: BytesMut,
+}
+
+/// Sends the final statement with the shards' rows.
+async fn start_last(
+    backends: &mut Backends,
+    execution: &Execution<'_>,
+    last: &FinalStatement,
+    parameters: &[u8],
+    arrays: &[BytesMut],
+) -> Result<()> {
+    let mut tail = finish::with_values(parameters, arrays)?;
+    tail.put_u16(u16::try_from(execution.formats.len()).unwrap_or(u16::MAX));
+    execution.formats.iter().for_each(|format| tail.put_i16(*format));
+    let first = execution.shards.first().copied().ok_or_else(|| Error::internal("a scatter over no shards"))?;
+    let held = backends.find(first).ok_or_else(|| Error::internal("a lease is gone"))?;
+    send(held, last.number, last.text.as_bytes(), &last.types, &tail);
+    flush(held).await
+}
+
+/// Adds a statement's execution, with the end that its connection needs.
+fn send(held: &mut Held, number: u64, text: &[u8], types: &[Oid], tail: &[u8]) {
+    let unsynced = held.unsynced;
+    held.answering = true;
+    held.owes_ready = !unsynced;
+    let server: &mut ServerConnection = &mut held.lease;
+    server.broken = true;
+    prepare_here(server, number, text, types);
+    let out = &mut server.io.write;
+    frontend::put_bind(out, b"", statement_name(number).as_bytes(), tail);
+    frontend::put_execute(out, b"", 0);
+    frontend::put_empty(out, if unsynced { frontend::FLUSH } else { frontend::SYNC });
+}
+
+async fn flush(held: &mut Held) -> Result<()> {
+    match held.lease.io.flush().await {
+        Ok(()) => Ok(()),
+        Err(error) => {
+            held.lease.dead = true;
+            Err(held.lease.lost(&error))
+        }
+    }
 }
 
 /// Sends to every shard what it has to run.
@@ -217,16 +320,12 @@ async fn start(
     variables: &Variables,
     execution: &Execution<'_>,
     description: &Description,
-) -> Result<Merge> {
+) -> Result<Started> {
     let fields = description.fields.as_deref().unwrap_or_default();
     let client_types: Vec<Oid> = fields.iter().map(|f| f.type_oid).collect();
     let catalog = Arc::clone(&backends.database.snapshot().catalog);
     if client_types.iter().any(|t| catalog.differing_types.contains(t)) {
-        return Err(Error::unsupported(
-            "a scattered statement that returns this user-defined type is not supported yet",
-        )
-        .detail("Its object identifier differs from shard to shard.")
-        .hint("Cast the column to text, or fix the shard key."));
+        return Err(differing("a scattered statement that returns"));
     }
     // Every connection first: one that cannot be had must not leave others at work.
     for &shard in execution.shards {
@@ -234,43 +333,54 @@ async fn start(
     }
     let first = execution.shards.first().copied().ok_or_else(|| Error::internal("a scatter over no shards"))?;
     let held = backends.find(first).ok_or_else(|| Error::internal("a lease is gone"))?;
-    let types = shard_types(held, execution, &description.params).await?;
-    let (columns, spec) = execution.plan.resolve(fields.len());
-    let merge = Merge::new(
-        &spec,
-        &types,
-        execution.formats,
-        &client_types,
-        execution.shards.len(),
-        execution.limit,
-        execution.offset,
-        backends.database.config.merge_bytes,
-    )?;
-    let mut tail = BytesMut::from(execution.parameters);
-    put_result_formats(&mut tail, &columns, execution.formats);
-    let name = statement_name(execution.planned.scatter_number);
+    let mut params = description.params.clone();
+    let mut parameters = BytesMut::from(execution.parameters);
+    if let Some(moment) = execution.plan.moment {
+        if moment.transaction != params.len() + 1 {
+            return Err(Error::internal("the number of parameters is not the plan's"));
+        }
+        params.extend([oid::TIMESTAMPTZ; 2]);
+        parameters = finish::with_values(&parameters, &finish::times(held).await?)?;
+    }
+    let types = shard_types(held, execution, &params).await?;
+    let bound = backends.database.config.merge_bytes;
+    let mut tail = parameters.clone();
+    let (merge, last) = match &execution.plan.layout {
+        Layout::Final(last) => {
+            if types.iter().any(|t| catalog.differing_types.contains(t)) {
+                return Err(differing("a statement over several shards that reads"));
+            }
+            let held = backends.find(first).ok_or_else(|| Error::internal("a lease is gone"))?;
+            let last = finish::statement(held, execution.planned, last, &types, &params, description).await?;
+            tail.put_u16(u16::try_from(last.formats.len()).unwrap_or(u16::MAX));
+            last.formats.iter().for_each(|format| tail.put_i16(*format));
+            (Merge::gather(types.len(), execution.shards.len(), bound), Some(last))
+        }
+        Layout::Rows { .. } | Layout::Grouped { .. } => {
+            let (columns, spec) = execution.plan.resolve(fields.len());
+            let inputs = execution.shards.len();
+            let (limit, offset) = (execution.limit, execution.offset);
+            let merge = Merge::new(&spec, &types, execution.formats, &client_types, inputs, limit, offset, bound)?;
+            put_result_formats(&mut tail, &columns, execution.formats);
+            (merge, None)
+        }
+    };
     for &shard in execution.shards {
         let held = backends.find(shard).ok_or_else(|| Error::internal("a lease is gone"))?;
-        let unsynced = held.unsynced;
-        held.answering = true;
-        held.owes_ready = !unsynced;
-        let server: &mut ServerConnection = &mut held.lease;
-        server.broken = true;
-        prepare_here(server, execution.planned.scatter_number, execution.text.as_bytes(), &description.params);
-        let out = &mut server.io.write;
-        frontend::put_bind(out, b"", name.as_bytes(), &tail);
-        frontend::put_execute(out, b"", 0);
-        frontend::put_empty(out, if unsynced { frontend::FLUSH } else { frontend::SYNC });
+        send(held, execution.planned.scatter_number, execution.text.as_bytes(), &params, &tail);
     }
     for &shard in execution.shards {
-        if let Some(held) = backends.find(shard)
-            && let Err(e) = held.lease.io.flush().await
-        {
-            held.lease.dead = true;
-            return Err(held.lease.lost(&e));
+        if let Some(held) = backends.find(shard) {
+            flush(held).await?;
         }
     }
-    Ok(merge)
+    Ok(Started { merge, last, parameters })
+}
+
+fn differing(what: &str) -> Error {
+    Error::unsupported(format!("{what} this user-defined type is not supported yet"))
+        .detail("Its object identifier differs from shard to shard.")
+        .hint("Cast the column to text, or fix the shard key.")
 }
 
 /// Client columns in the client's format, hidden ones in binary.
@@ -442,7 +552,7 @@ fn failed(server: &mut ServerConnection, body: &[u8]) -> Error {
 
 /// Brings every shard's connection back in step: what is left of its answer is read and thrown away; after an error
 /// the others are cancelled first.
-pub(super) async fn finish(
+pub(super) async fn bring_back(
     backends: &mut Backends,
     shards: &[ShardId],
     outcome: Result<Result<()>, Broken>,

@@ -7,8 +7,8 @@ use crate::error::Result;
 use crate::exec::backends::Backends;
 use crate::exec::relay::Broken;
 use crate::exec::scatter::Join;
+use crate::exec::scatter::bring_back;
 use crate::exec::scatter::drive;
-use crate::exec::scatter::finish;
 use crate::merge::Want;
 use crate::net::Connection;
 use crate::pool::ServerConnection;
@@ -58,12 +58,12 @@ pub async fn run(
     let shards: Vec<ShardId> = execution.texts.iter().map(|t| t.shard).collect();
     if let Err(error) = start(backends, variables, &execution).await {
         // What was sent already is answered; it must not be taken for the answer to the next statement.
-        return finish(backends, &shards, Ok(Err(error))).await.map(|r| r.map(|()| 0));
+        return bring_back(backends, &shards, Ok(Err(error))).await.map(|r| r.map(|()| 0));
     }
     let mut rows = Rows::new(execution.order, shards.len());
     let outcome = drive(backends, client, &shards, execution.keep, &mut rows, &mut preface).await;
     client.write.extend_from_slice(&preface);
-    finish(backends, &shards, outcome).await.map(|r| r.map(|()| rows.written))
+    bring_back(backends, &shards, outcome).await.map(|r| r.map(|()| rows.written))
 }
 
 async fn start(backends: &mut Backends, variables: &Variables, execution: &Execution<'_>) -> Result<()> {

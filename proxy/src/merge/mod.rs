@@ -5,6 +5,7 @@
 //! passed on are copied once; groups, distinct values and sort keys are held, within a bound of bytes.
 
 mod aggregate;
+mod arrays;
 mod budget;
 mod distinct;
 mod group;
@@ -20,6 +21,7 @@ use crate::plan::SortBy;
 use crate::value::Oid;
 use crate::value::binary::Comparer;
 use crate::value::oid;
+use arrays::Arrays;
 use budget::Budget;
 use bytes::BytesMut;
 use distinct::Distinct;
@@ -54,6 +56,7 @@ enum Engine {
     Concat,
     Sorted(Sorted),
     Group(Grouping),
+    Arrays(Arrays),
 }
 
 /// Where finished rows go: distinct → offset and limit → output.
@@ -119,13 +122,47 @@ impl Merge {
         })
     }
 
+    /// Keeps all rows, as an array for each of their columns: nothing is given as they come. `max_bytes`: as above.
+    pub fn gather(columns: usize, inputs: usize, max_bytes: usize) -> Merge {
+        Merge {
+            columns,
+            ended: vec![false; inputs],
+            engine: Engine::Arrays(Arrays::new(columns, Budget::new(max_bytes))),
+            sink: Sink { distinct: None, window: Window::new(None, 0), projection: Projection::new(&[], columns) },
+            fields: Fields::default(),
+        }
+    }
+
+    /// Passes on the rows of one input as they are.
+    pub fn pass(columns: usize) -> Merge {
+        Merge {
+            columns,
+            ended: vec![false],
+            engine: Engine::Concat,
+            sink: Sink {
+                distinct: None,
+                window: Window::new(None, 0),
+                projection: Projection::new(&(0..columns).map(Output::Column).collect::<Vec<_>>(), columns),
+            },
+            fields: Fields::default(),
+        }
+    }
+
+    /// The gathered rows: for each column an array in binary form, whose elements are of these types.
+    pub fn take_arrays(&mut self, elements: &[Oid]) -> Vec<BytesMut> {
+        match &mut self.engine {
+            Engine::Arrays(arrays) => arrays.take(elements),
+            Engine::Concat | Engine::Sorted(_) | Engine::Group(_) => Vec::new(),
+        }
+    }
+
     /// The input whose next row, or end, is needed.
     pub fn wants(&self) -> Want {
         if self.sink.window.is_full() {
             return Want::Done;
         }
         let waiting = match &self.engine {
-            Engine::Concat | Engine::Group(_) => self.ended.iter().position(|ended| !ended),
+            Engine::Concat | Engine::Group(_) | Engine::Arrays(_) => self.ended.iter().position(|ended| !ended),
             Engine::Sorted(sorted) => sorted.missing(&self.ended),
         };
         waiting.map_or(Want::Done, Want::Input)
@@ -150,6 +187,7 @@ impl Merge {
         match &mut self.engine {
             Engine::Concat => self.sink.row(body, &self.fields, out),
             Engine::Group(grouping) => grouping.row(body, &self.fields),
+            Engine::Arrays(arrays) => arrays.row(body, &self.fields),
             Engine::Sorted(sorted) => {
                 sorted.row(input, body, &mut self.fields, &self.ended, |body, fields| self.sink.row(body, fields, out))
             }
@@ -164,7 +202,7 @@ impl Merge {
             None => return Err(Error::internal(format!("end of input {input}, which is unknown"))),
         }
         match &mut self.engine {
-            Engine::Concat => Ok(()),
+            Engine::Concat | Engine::Arrays(_) => Ok(()),
             Engine::Group(_) => self.finish(out),
             Engine::Sorted(sorted) => {
                 while !self.sink.window.is_full()

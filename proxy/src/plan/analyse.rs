@@ -11,6 +11,7 @@ mod modify;
 mod scope;
 
 pub use column_names::output_name;
+pub use expressions::arguments;
 pub use expressions::is_byte_collation_expr;
 pub use facts::Facts;
 pub use facts::Selected;
@@ -161,6 +162,8 @@ pub struct Analysis<'a> {
     /// The tree of the statement itself has not been entered yet.
     top: bool,
     view_depth: usize,
+    /// The one setting that the SELECT at work reads from pg_settings.
+    setting: Option<String>,
 }
 
 impl<'a> Analysis<'a> {
@@ -184,6 +187,7 @@ impl<'a> Analysis<'a> {
             targets: Vec::new(),
             top: true,
             view_depth: 0,
+            setting: None,
         }
     }
 
@@ -245,7 +249,13 @@ impl<'a> Analysis<'a> {
     pub fn condition(&self, owner: u32) -> Option<KeyCondition> {
         let (map, key) = self.key(owner)?;
         let expr = classes::key_expr(&self.applying(owner), &key);
-        Some(KeyCondition { map, types: self.key_types(owner)?, names: self.key_names(owner)?, expr })
+        Some(KeyCondition {
+            map,
+            types: self.key_types(owner)?,
+            names: self.key_names(owner)?,
+            widths: Vec::new(),
+            expr,
+        })
     }
 
     pub fn key_types(&self, owner: u32) -> Option<Vec<KeyType>> {
@@ -414,6 +424,8 @@ impl<'a> Analysis<'a> {
         if let Some(selection) = &select.selection {
             self.conjuncts(selection, &scope, env);
         }
+        let setting = self.setting_of(select, &scope);
+        let setting = std::mem::replace(&mut self.setting, setting);
         let mut uses = Uses { named_windows: select.named_window.iter().collect(), ..Uses::default() };
         let (grouped, grouping_sets) = self.group_by(select, &scope, env, &mut uses);
         // aggregates without GROUP BY give a row even where WHERE lets none through
@@ -435,6 +447,7 @@ impl<'a> Analysis<'a> {
             self.walk(window, &scope, items_env, &mut uses);
         }
         self.walk_tail(tail.query, &scope, items_env, outer_env, &mut uses);
+        self.setting = setting;
         if select.into.is_some() {
             self.facts.into = true;
         }

@@ -4,6 +4,7 @@ use super::Aggregate;
 use super::CompareOp;
 use super::Count;
 use super::Effect;
+use super::EveryonePlan;
 use super::HiddenColumn;
 use super::KeyCondition;
 use super::KeyExpr;
@@ -142,6 +143,9 @@ impl Names<'_> {
             }
             _ => {}
         }
+        if let Some(everyone) = &rows.everyone {
+            lines.extend(self.everyone(everyone));
+        }
         match rows.effect {
             Effect::Read => {}
             Effect::Lock => lines.push("locks".to_owned()),
@@ -161,6 +165,20 @@ impl Names<'_> {
             lines.push("changes the schema".to_owned());
         }
         lines.extend(rows.makes.temporary.iter().map(|t| format!("makes temporary table {t}")));
+        lines
+    }
+
+    fn everyone(&self, plan: &EveryonePlan) -> Vec<String> {
+        let mut lines: Vec<String> = plan.locks.iter().map(|table| format!("lock {table}")).collect();
+        match (&plan.varies, &plan.images) {
+            (None, _) => lines.push("the same text".to_owned()),
+            (Some(what), Ok(images)) => {
+                lines.push(format!("the lead's rows: {what} may differ"));
+                lines.push(format!("  lead: …{}", images.returning));
+                lines.push(format!("  others: {}", images.apply));
+            }
+            (Some(_), Err(error)) => lines.extend(error_lines(error)),
+        }
         lines
     }
 
@@ -304,6 +322,15 @@ impl Names<'_> {
                 }
             }
             Layout::Grouped { columns, merge } => steps.extend(grouped(columns, merge)),
+            Layout::Final(last) => {
+                if let Some(statement) = self.statement {
+                    let params = crate::plan::moment::parameters(&statement.text, &statement.tokens)
+                        + 2 * usize::from(plan.moment.is_some());
+                    let sql = last.render(&statement.text, &statement.tokens, params, &[]);
+                    lines.push(format!("final: {}", sql.unwrap_or_else(|e| e.to_string())));
+                }
+                return lines;
+            }
         }
         steps.extend(plan.offset.map(|c| format!("offset {}", count(c))));
         steps.extend(plan.limit.map(|c| format!("limit {}", count(c))));

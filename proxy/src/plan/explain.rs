@@ -49,6 +49,16 @@ pub fn plan(statement: &Statement, context: &Context<'_>) -> Plan {
         other => return other,
     };
     let lines = super::display::lines(&rows, context.catalog, Some(&inner));
+    if rows.everyone.is_some() {
+        if analyze {
+            return Plan::Refuse(
+                Error::unsupported("EXPLAIN ANALYZE of a write to a reference table")
+                    .hint("Use EXPLAIN without ANALYZE."),
+            );
+        }
+        rows.target = Target::Shard(crate::catalog::Catalog::HOME);
+        rows.everyone = None;
+    }
     if !analyze {
         // nothing runs: no rows are written, no state is left behind
         rows.effect = Effect::Read;

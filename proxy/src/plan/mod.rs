@@ -8,9 +8,12 @@ mod classes;
 mod copy;
 mod display;
 mod explain;
+pub mod finish;
 mod functions;
+pub mod moment;
 mod names;
 mod predicates;
+mod reference;
 mod rows;
 mod scatter;
 mod schema;
@@ -86,12 +89,38 @@ pub struct RowsPlan {
     pub reads_sequence: Option<String>,
     /// COPY … FROM STDIN or TO STDOUT on one shard.
     pub copy: Option<CopyDirection>,
+    /// A write to reference tables: how it has the same effect on every shard.
+    pub everyone: Option<Arc<EveryonePlan>>,
     /// Ordinals of the literals whose values this plan was made for: it serves another text of the same normalised
     /// form only if these are the same there.
     pub fixed: Vec<usize>,
     /// The statement changes the schema (SELECT INTO, CREATE TEMP TABLE AS): read the catalog again afterwards. With
     /// `temporary`, these temporary tables exist afterwards.
     pub makes: Makes,
+}
+
+/// A write to reference tables.
+#[derive(Clone, Debug)]
+pub struct EveryonePlan {
+    /// The reference tables that are read or written: their writers wait for each other, in this order.
+    pub locks: Vec<QualifiedName>,
+    /// What may differ between shards: the lead shard computes, and the images of its rows are applied elsewhere. Else
+    /// the same text runs on every shard.
+    pub varies: Option<String>,
+    /// How images are taken and applied, or why they cannot be.
+    pub images: Result<Arc<ImagesPlan>, Error>,
+}
+
+/// The lead shard's text returns hidden columns behind those of the client; each row of them is applied elsewhere.
+#[derive(Clone, Debug)]
+pub struct ImagesPlan {
+    /// The client's text up to the end of this token, then `returning`.
+    pub last: usize,
+    pub returning: String,
+    /// Of each hidden column: whether its values travel in binary format.
+    pub binary: Vec<bool>,
+    /// Applies one row: `$n` is the n-th hidden column.
+    pub apply: String,
 }
 
 /// What exists after a statement that did not exist before it.
@@ -158,6 +187,8 @@ pub struct KeyCondition {
     pub types: Vec<KeyType>,
     /// The key columns as the statement calls them (`orders.tenant_id`), for messages and the printed plan.
     pub names: Vec<String>,
+    /// Of rows that are written: how many characters a column of type varchar holds; empty for conditions.
+    pub widths: Vec<Option<u32>>,
     pub expr: KeyExpr,
 }
 
@@ -224,6 +255,8 @@ pub struct ScatterPlan {
     /// LIMIT and OFFSET as the client wrote them; the text has been given their sum already, or none of them.
     pub limit: Option<Count>,
     pub offset: Option<Count>,
+    /// The texts have two parameters more: the time of the transaction, and of the statement.
+    pub moment: Option<moment::Moment>,
 }
 
 /// The columns of the shards' rows, and what the merge does with them.
@@ -234,6 +267,8 @@ pub enum Layout {
     Rows { copies: bool, extra: usize, distinct: bool, order: Vec<RowSortKey> },
     /// A second aggregation: every column is known.
     Grouped { columns: Vec<ShardColumn>, merge: MergeSpec },
+    /// The rows go to one server, whose statement gives the answer: LIMIT and OFFSET are in it.
+    Final(finish::FinalPlan),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -258,6 +293,10 @@ impl ScatterPlan {
     pub fn resolve(&self, client_columns: usize) -> (Vec<ShardColumn>, MergeSpec) {
         let (copies, extra, distinct, order) = match &self.layout {
             Layout::Grouped { columns, merge } => return (columns.clone(), merge.clone()),
+            Layout::Final(plan) => {
+                let merge = MergeSpec { output: Vec::new(), group: None, distinct: None, order: Vec::new() };
+                return (vec![ShardColumn::Hidden; plan.columns.len()], merge);
+            }
             Layout::Rows { copies, extra, distinct, order } => (*copies, *extra, *distinct, order),
         };
         let hidden = if copies { client_columns } else { 0 } + extra;
@@ -384,6 +423,9 @@ pub struct EverywherePlan {
     pub effect: Effect,
     /// The catalog must be read again afterwards.
     pub changes_schema: bool,
+    /// A sharded table that is made: the bigint sequences of its columns must not give on one shard what they give on
+    /// another.
+    pub numbers: Option<QualifiedName>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -478,6 +520,7 @@ impl RowsPlan {
             pins: None,
             reads_sequence: None,
             copy: None,
+            everyone: None,
             fixed: Vec::new(),
             makes: Makes::default(),
         }

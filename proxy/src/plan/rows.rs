@@ -16,6 +16,7 @@ use super::analyse::Scope;
 use super::analyse::Write;
 use super::functions;
 use super::functions::Kind;
+use super::reference;
 use super::scatter;
 use super::schema::triggers;
 use super::source::SourceText;
@@ -23,7 +24,6 @@ use super::words;
 use super::writes::WritePlan;
 use super::writes::several;
 use crate::catalog::Catalog;
-use crate::catalog::Placement;
 use crate::catalog::ShardId;
 use crate::error::Error;
 use crate::sql::Statement;
@@ -126,10 +126,12 @@ fn placed(
 ) -> Result<RowsPlan, Error> {
     let context = analysis.context;
     let facts = &analysis.facts;
-    writable(analysis)?;
+    let opaque = opaque_construct(facts, context);
+    if let Some(plan) = reference::plan(analysis, tree, source, opaque.as_deref())? {
+        return Ok(remembering(facts, context, plan));
+    }
     let also = needed_shards(facts);
     let conditions = conditions(analysis)?;
-    let opaque = opaque_construct(facts, context);
     if facts.into {
         return into(analysis, tree, &conditions, &also);
     }
@@ -257,32 +259,12 @@ fn needed_shards(facts: &Facts) -> Vec<ShardId> {
     shards
 }
 
-/// What is written must be on one shard.
-fn writable(analysis: &Analysis<'_>) -> Result<(), Error> {
-    for write in &analysis.facts.writes {
-        match &write.relation.placement {
-            Placement::Reference => return Err(reference_write(write.relation.name.to_string())),
-            Placement::Derived if analysis.facts.reference => {
-                return Err(reference_write(format!("the tables of view {}", write.relation.name)));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-fn reference_write(what: String) -> Error {
-    Error::unsupported(format!("a write to reference table {what}"))
-        .detail("Reference tables are written on all shards, and writes over several shards are not supported yet.")
-        .hint("Write it on each shard with SET shardway.shard, the same way on all.")
-}
-
 pub fn writes_refused() -> Error {
     Error::unsupported("a data-modifying query over several shards")
         .hint("Name one value of the shard key in WHERE or VALUES.")
 }
 
-fn opaque_refused(what: &str) -> Error {
+pub fn opaque_refused(what: &str) -> Error {
     Error::unsupported(format!("{what}, which may read or write tables on any shard"))
         .hint("Declare the function IMMUTABLE if it is, say where it runs in the configuration, or choose a shard with SET shardway.shard = '…'.")
 }

@@ -5,12 +5,16 @@
 //! on its shard, and the joined rows of the whole are those of the shards together.
 
 pub mod anchor;
+mod finish;
 mod group;
 mod limit;
 mod order;
+mod over_rows;
+mod reader;
 mod rows;
 mod text;
 
+use super::Layout;
 use super::ScatterPlan;
 use super::analyse::Analysis;
 use super::analyse::BlockKind;
@@ -18,9 +22,12 @@ use super::analyse::QueryResult;
 use super::analyse::Scope;
 use super::analyse::SelectFacts;
 use super::classes::Classes;
+use super::moment;
 use super::source::SourceText;
+use super::template::Piece;
 use crate::catalog::Collation;
 use crate::error::Error;
+use crate::error::codes;
 use crate::sql::clauses::SelectClauses;
 use anchor::Anchor;
 use sqlparser::ast::Query;
@@ -57,7 +64,7 @@ pub fn plan<'q>(
     result: &QueryResult<'q>,
     source: &SourceText<'q>,
 ) -> Result<(u32, ScatterPlan, Vec<usize>), Error> {
-    statement_wide(analysis, result.block)?;
+    statement_wide(analysis, source, result.block)?;
     let SetExpr::Select(select) = &*query.body else {
         return Err(match &*query.body {
             SetExpr::SetOperation { op, .. } => refused(&format!("{op} over several shards")),
@@ -84,7 +91,7 @@ pub fn plan<'q>(
     let owner = anchor.owner;
     let mut scattered =
         Scattered { analysis, query, select, facts, scope, source, clauses, anchor, classes, fixed: Vec::new() };
-    let plan = scattered.plan()?;
+    let plan = with_moment(scattered.plan()?, source);
     let mut fixed = scattered.fixed;
     fixed.sort_unstable();
     fixed.dedup();
@@ -104,7 +111,7 @@ fn refused(what: &str) -> Error {
 }
 
 /// What cannot be on several shards wherever it stands.
-fn statement_wide(analysis: &Analysis<'_>, top: usize) -> Result<(), Error> {
+fn statement_wide(analysis: &Analysis<'_>, source: &SourceText<'_>, top: usize) -> Result<(), Error> {
     let facts = &analysis.facts;
     if facts.modifies {
         return Err(super::rows::writes_refused());
@@ -117,10 +124,12 @@ fn statement_wide(analysis: &Analysis<'_>, top: usize) -> Result<(), Error> {
             &facts.server.as_ref().map(|f| format!("function {f}")),
             "over several shards, which answer differently",
         ))
-        .or(found(&facts.time.as_ref().map(|f| format!("{f},")), "which has another value on each of several shards"))
+        .or(found(
+            &facts.time.as_ref().filter(|_| !times_are_told_apart(analysis, source)).map(|f| format!("{f},")),
+            "which has another value on each of several shards",
+        ))
         .or(found(&facts.object_name, "over several shards, whose object identifiers differ"))
         .or(found(&policies.map(|t| format!("table {t} with row security or rules")), "over several shards"))
-        .or(facts.locks.then(|| "FOR UPDATE or FOR SHARE over several shards".to_owned()))
         .or(facts.tablesample.then(|| "TABLESAMPLE over several shards".to_owned()))
         .or((facts.system || facts.temporary)
             .then(|| "a sharded table beside catalog tables or temporary tables".to_owned()))
@@ -143,8 +152,65 @@ fn statement_wide(analysis: &Analysis<'_>, top: usize) -> Result<(), Error> {
     }
 }
 
+/// Every call of now() and its kin is found in the client's text, so that one value can take their place.
+fn times_are_told_apart(analysis: &Analysis<'_>, source: &SourceText<'_>) -> bool {
+    let facts = &analysis.facts;
+    let start = |call: &moment::Call| source.tokens.get(call.first).map(|t| t.start as usize);
+    let found: Option<std::collections::BTreeSet<usize>> =
+        moment::calls(source.text, source.tokens).iter().map(start).collect();
+    !facts.time_elsewhere && found.as_ref() == Some(&facts.time_calls)
+}
+
+/// One value for each of now() and its kin.
+fn with_moment(mut plan: ScatterPlan, source: &SourceText<'_>) -> ScatterPlan {
+    let calls = moment::calls(source.text, source.tokens);
+    if calls.is_empty() {
+        return plan;
+    }
+    let params = moment::parameters(source.text, source.tokens);
+    let numbers = moment::Moment { transaction: params + 1, statement: params + 2 };
+    let (transaction, statement) = (format!("${}", numbers.transaction), format!("${}", numbers.statement));
+    let edits: Vec<(usize, usize, Vec<Piece>)> =
+        calls.iter().map(|c| (c.first, c.last, c.pieces(&transaction, &statement))).collect();
+    plan.sql = plan.sql.with_edits(&edits);
+    if let Layout::Final(last) = &mut plan.layout {
+        last.pieces = finish::with_edits(&last.pieces, &edits);
+    }
+    plan.moment = Some(numbers);
+    plan
+}
+
 impl Scattered<'_, '_, '_> {
+    /// The merge where it is exact, else the final phase.
     fn plan(&mut self) -> Result<ScatterPlan, Error> {
+        let merged = match self.merged_plan() {
+            Err(error) if error.code == codes::NOT_SUPPORTED => error,
+            decided => return decided,
+        };
+        if self.facts.locks {
+            return Err(merged);
+        }
+        if self.is_grouped()
+            && let Ok(plan) = self.partial_plan()
+        {
+            return Ok(plan);
+        }
+        match self.raw_plan() {
+            Err(error) if error.code == codes::NOT_SUPPORTED => Err(merged),
+            decided => decided,
+        }
+    }
+
+    /// Whether rows are grouped, in one way.
+    fn is_grouped(&self) -> bool {
+        let facts = self.facts;
+        (facts.grouped.is_some() || facts.aggregates || facts.having) && !facts.grouping_sets
+    }
+
+    fn merged_plan(&mut self) -> Result<ScatterPlan, Error> {
+        if self.facts.locks && self.facts.limited {
+            return Err(refused("FOR UPDATE or FOR SHARE with LIMIT over several shards"));
+        }
         if self.facts.distinct_on {
             return Err(refused("DISTINCT ON over several shards"));
         }

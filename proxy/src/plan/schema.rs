@@ -19,7 +19,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 pub mod triggers;
-mod varies;
+pub mod varies;
 
 use super::Context;
 use super::EverywherePlan;
@@ -107,6 +107,7 @@ pub fn plan(statement: &Statement, context: &Context<'_>) -> Plan {
             outside_transaction: flags.outside_transaction,
             effect: flags.effect,
             changes_schema: flags.changes_schema,
+            numbers: table::sharded_name(&job),
         }),
         Ok(Decision::Rows(plan)) => Plan::Rows(*plan),
         Err(stop) => stop.plan(),

@@ -38,6 +38,28 @@ impl Template {
         }
     }
 
+    /// The same with other pieces in the place of tokens: first, last, what comes instead; in order and apart.
+    pub fn with_edits(&self, edits: &[(usize, usize, Vec<Piece>)]) -> Template {
+        let mut out = Template::default();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(text) => out.push(text),
+                Piece::Tokens { first, last } => {
+                    let mut at = *first;
+                    for (from, to, instead) in edits.iter().filter(|(from, to, _)| from >= first && to <= last) {
+                        if at < *from {
+                            out.push_tokens(at, from - 1);
+                        }
+                        out.pieces.extend(instead.iter().cloned());
+                        at = to + 1;
+                    }
+                    out.push_tokens(at, *last);
+                }
+            }
+        }
+        out
+    }
+
     /// The text for one statement; `tokens` are those of `text`, which has the normalised form that the template was
     /// made for.
     pub fn render(&self, text: &str, tokens: &[Token]) -> String {

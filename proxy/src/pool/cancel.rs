@@ -1,8 +1,8 @@
 //! Cancelling what a client runs, and nothing else.
 //!
-//! A server connection at work for a client stands in the client's slot. A cancel request holds the slot's lock until
-//! the server has taken it; a connection leaves the slot, under the same lock, before it goes back to its pool. So a
-//! cancel can never reach the next client's statement.
+//! A server connection at work for a client stands in the client's slot. A cancel request holds the slot until the server
+//! has taken it, and nothing enters or leaves the slot meanwhile; a connection leaves it before it goes back to its
+//! pool. So a cancel can never reach the next client's statement.
 
 use crate::limits;
 use crate::net::Stream;
@@ -10,11 +10,14 @@ use crate::wire::startup::CANCEL_REQUEST;
 use bytes::BufMut;
 use bytes::BytesMut;
 use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 use tokio::io::AsyncReadExt;
 use tokio::io::AsyncWriteExt;
-use tokio::sync::Mutex;
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 /// Where and with which key a server connection's statement is cancelled.
@@ -30,21 +33,73 @@ pub struct CancelTarget {
 
 /// The server connections at work for one client.
 #[derive(Clone, Debug, Default)]
-pub struct CancelSlot(Arc<Mutex<Vec<Arc<CancelTarget>>>>);
+pub struct CancelSlot(Arc<Slot>);
+
+/// Entering and leaving happen with every transaction, cancelling hardly ever: the lock is one of the moment, and who
+/// comes while a cancel is on its way waits for its end.
+#[derive(Debug, Default)]
+struct Slot {
+    at_work: Mutex<AtWork>,
+    cancelled: Notify,
+}
+
+#[derive(Debug, Default)]
+struct AtWork {
+    targets: Vec<Arc<CancelTarget>>,
+    /// A cancel is on its way.
+    cancelling: bool,
+}
+
+/// A cancel on its way; dropped, it is over.
+struct Cancelling<'a>(&'a Slot);
+
+impl Drop for Cancelling<'_> {
+    fn drop(&mut self) {
+        self.0.lock().cancelling = false;
+        self.0.cancelled.notify_waiters();
+    }
+}
+
+impl Slot {
+    fn lock(&self) -> MutexGuard<'_, AtWork> {
+        // What it guards is whole at every moment.
+        self.at_work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what is at work as soon as no cancel is on its way. Cancel-safe.
+    async fn change<T>(&self, change: impl FnOnce(&mut AtWork) -> T) -> T {
+        loop {
+            {
+                let mut at_work = self.lock();
+                if !at_work.cancelling {
+                    return change(&mut at_work);
+                }
+            }
+            let cancelled = self.cancelled.notified();
+            if self.lock().cancelling {
+                cancelled.await;
+            }
+        }
+    }
+}
 
 impl CancelSlot {
     pub async fn enter(&self, target: Arc<CancelTarget>) {
-        self.0.lock().await.push(target);
+        self.0.change(|at_work| at_work.targets.push(target)).await;
     }
 
     /// Waits while a cancel is on its way.
     pub async fn leave(&self, target: &Arc<CancelTarget>) {
-        self.0.lock().await.retain(|t| !Arc::ptr_eq(t, target));
+        self.0.change(|at_work| at_work.targets.retain(|t| !Arc::ptr_eq(t, target))).await;
     }
 
     /// Asks every server at work for this client to cancel, and waits until each has taken it.
     pub async fn cancel(&self) {
-        let targets = self.0.lock().await;
+        let begin = |at_work: &mut AtWork| {
+            at_work.cancelling = true;
+            (at_work.targets.clone(), Cancelling(&self.0))
+        };
+        let (targets, _cancelling) = self.0.change(begin).await;
         let all = targets.iter().map(|target| async move {
             match timeout(limits::CANCEL_TIMEOUT, send(target)).await {
                 Ok(Ok(())) => {}

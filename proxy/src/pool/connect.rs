@@ -23,6 +23,8 @@ use bytes::BufMut;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::io::AsyncWriteExt;
@@ -42,6 +44,8 @@ struct Inner {
     connect_timeout: Duration,
     tls: Option<Arc<rustls::ClientConfig>>,
     failures: watch::Sender<Option<Error>>,
+    /// How many attempts have failed.
+    failed: AtomicU64,
 }
 
 impl std::fmt::Debug for Connector {
@@ -68,6 +72,7 @@ impl Connector {
             connect_timeout,
             tls,
             failures: watch::Sender::new(None),
+            failed: AtomicU64::new(0),
         })))
     }
 
@@ -79,7 +84,12 @@ impl Connector {
         &self.0.login.user
     }
 
-    /// Changes whenever an attempt to connect has failed.
+    /// How many attempts to connect have failed so far.
+    pub fn failed(&self) -> u64 {
+        self.0.failed.load(Ordering::Acquire)
+    }
+
+    /// Changes whenever an attempt to connect has failed, after `failed` has.
     pub fn failures(&self) -> watch::Receiver<Option<Error>> {
         self.0.failures.subscribe()
     }
@@ -127,6 +137,7 @@ impl Connector {
         };
         if let Err(error) = &result {
             tracing::warn!(shard = %self.0.shard, user = %self.0.login.user, %error, "server connection failed");
+            self.0.failed.fetch_add(1, Ordering::AcqRel);
             self.0.failures.send_replace(Some(error.clone()));
         }
         result
@@ -147,7 +158,8 @@ impl Connector {
         io.write.put_slice(&body);
         let gone = |e: std::io::Error| lost(&format!("login to {self}"), &e);
         io.flush().await.map_err(gone)?;
-        let mut auth = ServerAuth::new(&login.user, login.password.as_ref().map(|p| p.0.as_str()));
+        let mut auth =
+            ServerAuth::new(&login.user, login.password.as_ref().map(|p| p.0.as_str()), io.stream.end_point());
         let mut parameters = BTreeMap::new();
         let mut key = (0, Vec::new());
         loop {
@@ -188,14 +200,15 @@ impl Connector {
 }
 
 impl bb8::ManageConnection for Connector {
-    type Connection = ServerConnection;
+    /// Boxed: a connection is moved some ten times on its way out of the pool and back.
+    type Connection = Box<ServerConnection>;
     type Error = Error;
 
-    async fn connect(&self) -> Result<ServerConnection> {
-        Connector::connect(self).await
+    async fn connect(&self) -> Result<Box<ServerConnection>> {
+        Connector::connect(self).await.map(Box::new)
     }
 
-    async fn is_valid(&self, connection: &mut ServerConnection) -> Result<()> {
+    async fn is_valid(&self, connection: &mut Box<ServerConnection>) -> Result<()> {
         if connection.io.is_quiet() {
             Ok(())
         } else {
@@ -203,7 +216,7 @@ impl bb8::ManageConnection for Connector {
         }
     }
 
-    fn has_broken(&self, connection: &mut ServerConnection) -> bool {
+    fn has_broken(&self, connection: &mut Box<ServerConnection>) -> bool {
         connection.is_spent()
     }
 }

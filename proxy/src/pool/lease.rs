@@ -11,6 +11,7 @@ use crate::limits;
 use crate::pool::Connector;
 use crate::pool::ServerConnection;
 use bb8::QueueStrategy;
+use futures::FutureExt;
 use std::ops::Deref;
 use std::ops::DerefMut;
 use std::sync::Arc;
@@ -99,26 +100,49 @@ impl Pool {
             Err(_) => self.wait().await?,
         };
         self.ask_breaker()?;
-        let mut failures = self.connector.failures();
-        failures.mark_unchanged();
-        let connection = tokio::select! {
-            biased;
-            got = self.connections.get_owned() => got.map_err(|e| match e {
-                bb8::RunError::User(error) => error,
-                bb8::RunError::TimedOut => {
-                    Error::new(codes::CONNECTION_FAILURE, format!("could not connect to {}: timed out", self.connector))
-                }
-            }),
-            _ = failures.changed() => Err(failures
-                .borrow()
-                .clone()
-                .unwrap_or_else(|| Error::new(codes::CONNECTION_FAILURE, "could not connect"))),
+        let failed = self.connector.failed();
+        let mut getting = std::pin::pin!(self.connections.get_owned());
+        // An idle connection is there at once; only who waits for one to be opened needs to hear of failures.
+        let connection = match getting.as_mut().now_or_never() {
+            Some(got) => got.map_err(|error| self.told(error)),
+            None => self.opened(getting, failed).await,
         };
         match connection {
             Ok(connection) => Ok(Lease { connection, _place: place }),
             Err(error) => {
                 self.trip(&error);
                 Err(error)
+            }
+        }
+    }
+
+    /// Waits for a connection that is being opened; `failed`: how many attempts had failed before it was asked for.
+    async fn opened<T>(
+        &self,
+        getting: impl Future<Output = std::result::Result<T, bb8::RunError<Error>>>,
+        failed: u64,
+    ) -> Result<T> {
+        let mut failures = self.connector.failures();
+        failures.mark_unchanged();
+        let has_failed = async {
+            if self.connector.failed() == failed {
+                let _ = failures.changed().await;
+            }
+            let cause = failures.borrow().clone();
+            cause.unwrap_or_else(|| Error::new(codes::CONNECTION_FAILURE, "could not connect"))
+        };
+        tokio::select! {
+            biased;
+            got = getting => got.map_err(|error| self.told(error)),
+            error = has_failed => Err(error),
+        }
+    }
+
+    fn told(&self, error: bb8::RunError<Error>) -> Error {
+        match error {
+            bb8::RunError::User(error) => error,
+            bb8::RunError::TimedOut => {
+                Error::new(codes::CONNECTION_FAILURE, format!("could not connect to {}: timed out", self.connector))
             }
         }
     }

@@ -33,10 +33,10 @@ impl Session {
             Command::Savepoint(name) => self.savepoint(name).await,
             Command::Release(name) => self.release_savepoint(name).await,
             Command::RollbackTo(name) => self.rollback_to(name).await,
-            Command::PrepareTransaction | Command::CommitPrepared | Command::RollbackPrepared => {
-                Err(Error::unsupported("prepared transactions of the client's own are not supported yet")
-                    .hint("Use COMMIT.")
-                    .into())
+            Command::PrepareTransaction => self.prepare_transaction(text).await,
+            Command::CommitPrepared | Command::RollbackPrepared => {
+                let shard = self.shard_of_prepared(text)?;
+                self.forward(shard, text.as_bytes()).await
             }
             Command::SetTransaction(modes) => self.set_transaction(modes, text).await,
             Command::SetCharacteristics(modes) => self.set_characteristics(modes, text).await,

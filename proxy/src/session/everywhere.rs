@@ -1,8 +1,9 @@
 //! One text on several shards: schema changes and maintenance.
 //!
-//! What PostgreSQL allows in a transaction runs in one on every shard; the commits come one after the other (two-phase
-//! commit is a later capability). What it forbids there runs shard by shard.
+//! What PostgreSQL allows in a transaction runs in one over all shards, so that it happens everywhere or nowhere. What it
+//! forbids there runs shard by shard, and the client is told where it was done.
 
+use crate::catalog::QualifiedName;
 use crate::catalog::ShardId;
 use crate::catalog::schema::QUERY;
 use crate::error::Error;
@@ -14,8 +15,12 @@ use crate::session::Failure;
 use crate::session::HOME;
 use crate::session::Outcome;
 use crate::session::Session;
+use crate::sql::literal;
 use crate::wire::backend;
 use std::collections::HashSet;
+
+/// A shard's number stands above these bits of the numbers that its own sequences give.
+const NUMBER_BITS: u32 = 48;
 
 impl Session {
     pub(super) async fn everywhere(&mut self, plan: &EverywherePlan, text: &str) -> Outcome {
@@ -89,6 +94,9 @@ impl Session {
                 Err(failure) => outcome = Err(failure),
             }
         }
+        if let (Ok(()), Some(table)) = (&outcome, &plan.numbers) {
+            outcome = self.spread_numbers(table, shards).await;
+        }
         if plan.changes_schema && outcome.is_ok() {
             self.backends.transaction.schema_changed = true;
             if !own.ends_here() {
@@ -103,6 +111,36 @@ impl Session {
             self.tell(answer);
         }
         outcome
+    }
+
+    /// The sequences of a new sharded table begin on each shard at the shard's number in the high bits, so that those
+    /// who write past the proxy cannot collide. The lead shard's begin where they were told to: the proxy draws from
+    /// them. START as well as RESTART, so that TRUNCATE … RESTART IDENTITY keeps them apart.
+    async fn spread_numbers(&mut self, table: &QualifiedName, shards: &[ShardId]) -> Outcome {
+        let name = |name: &str| literal::quote(&crate::sql::names::quote(name));
+        let query = format!(
+            "SELECT s.seqrelid::pg_catalog.regclass::pg_catalog.text FROM pg_catalog.pg_sequence s \
+             JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass \
+                  AND d.objid = s.seqrelid AND d.deptype IN ('a', 'i') \
+             WHERE d.refobjid = ({} || '.' || {})::pg_catalog.regclass AND s.seqtypid = 20 AND s.seqincrement > 0 \
+               AND s.seqmax = 9223372036854775807 AND s.seqstart < {}",
+            name(&table.schema),
+            name(&table.name),
+            1_u64 << NUMBER_BITS,
+        );
+        for &shard in shards.iter().filter(|shard| shard.0 > 0) {
+            let answer = self.on_one(shard, &query).await?;
+            let first = i64::from(shard.0) << NUMBER_BITS;
+            let sequences = answer.rows.into_iter().flatten().flatten();
+            let restarts: Vec<String> = sequences
+                .map(|sequence| String::from_utf8_lossy(&sequence).into_owned())
+                .map(|sequence| format!("ALTER SEQUENCE {sequence} START WITH {first} RESTART"))
+                .collect();
+            for restart in restarts {
+                self.on_one(shard, &restart).await?;
+            }
+        }
+        Ok(())
     }
 
     /// The catalog as the transaction sees it now, read over its own connection to the home shard.
@@ -133,8 +171,9 @@ impl Session {
                     first.get_or_insert(answer);
                     done.push(self.shard_name(shard));
                 }
-                Err(Failure::Error(error)) if !done.is_empty() => {
-                    outcome = Err(Failure::Error(self.half_done(error, &done, shard)));
+                Err(Failure::Error(error)) if shards.len() > 1 => {
+                    let left = shards.iter().skip(done.len() + 1).map(|shard| self.shard_name(*shard)).collect();
+                    outcome = Err(Failure::Error(self.half_done(error, &done, shard, left)));
                     break;
                 }
                 Err(failure) => {
@@ -155,11 +194,28 @@ impl Session {
     }
 
     /// Such statements cannot be undone: the client is told where it is done and where not.
-    fn half_done(&self, error: Error, done: &[String], shard: ShardId) -> Error {
+    fn half_done(&self, error: Error, done: &[String], shard: ShardId, left: Vec<String>) -> Error {
         let failed = self.shard_name(shard);
-        Error::new(error.code, error.message.clone())
-            .detail(format!("Done on shards {}; failed on shard {failed}.", done.join(", ")))
-            .hint(format!("Put it right on shard {failed} (SET shardway.shard = '{failed}'), then go on there."))
+        let mut told = error.detail.as_deref().map(|detail| format!("{detail} ")).unwrap_or_default();
+        match done {
+            [] => told += &format!("Failed on shard {failed}; done on no shard."),
+            _ => told += &format!("Done on {}; failed on shard {failed}.", shards_text(done)),
+        }
+        if !left.is_empty() {
+            told += &format!(" Not tried on {}.", shards_text(&left));
+        }
+        let again: Vec<String> = std::iter::once(failed.clone()).chain(left).collect();
+        let hint = match done {
+            [] => {
+                format!("Put it right on shard {failed} (SET shardway.shard = '{failed}'), then repeat the statement.")
+            }
+            _ => format!(
+                "Put it right on shard {failed}, then repeat the statement on {}, each chosen by SET shardway.shard = '{failed}' and so on; RESET shardway.shard afterwards.",
+                shards_text(&again)
+            ),
+        };
+        let hint = error.hint.as_deref().map_or_else(|| hint.clone(), |own| format!("{own} {hint}"));
+        Error::new(error.code, error.message.clone()).detail(told).hint(hint)
     }
 
     /// For EXPLAIN and the like: rows of text under one column.
@@ -173,6 +229,10 @@ impl Session {
         }
         backend::put_command_complete(out, tag);
     }
+}
+
+fn shards_text(names: &[String]) -> String {
+    format!("shard{} {}", if names.len() == 1 { "" } else { "s" }, names.join(", "))
 }
 
 /// Roles belong to a server, not to a database: shards that are databases of one server share them.

@@ -72,22 +72,36 @@ impl Session {
         if name.is_empty() {
             self.forget_prepared(name);
         }
-        self.scan_text(text)?;
-        if self.scan.more_at.is_some() && crate::sql::lexer::split(text, self.conforming_strings())?.len() > 1 {
-            let message = "cannot insert multiple commands into a prepared statement";
-            return Err(Error::new(codes::SYNTAX_ERROR, message).into());
-        }
-        let planned = self.plan_text(text, &types)?;
+        let planned = match self.known_plan(text, &types) {
+            // Only single statements are planned.
+            Some(planned) => planned,
+            None => {
+                self.refuse_several(text)?;
+                self.plan_text(text, &types)?
+            }
+        };
         if !is_always_allowed(&planned.command) {
             self.refuse_if_failed()?;
         }
-        let prepared = Box::pin(self.prepare(text, &types)).await?;
+        let prepared = match self.prepared_before(&planned, &types) {
+            Some(prepared) => prepared,
+            None => Box::pin(self.prepare(text, &types)).await?,
+        };
         self.keep_prepared(name, prepared)?;
         self.may_undo(Undo::Prepared(name.to_vec(), None));
         self.reply(|out| backend::put_bare(out, backend::PARSE_COMPLETE));
         if first && self.pipeline.target.is_none() {
             // Nothing has run yet: a connection that only described goes back.
             self.end_statement().await?;
+        }
+        Ok(())
+    }
+
+    fn refuse_several(&mut self, text: &str) -> Outcome {
+        self.scan_text(text)?;
+        if self.scan.more_at.is_some() && crate::sql::lexer::split(text, self.conforming_strings())?.len() > 1 {
+            let message = "cannot insert multiple commands into a prepared statement";
+            return Err(Error::new(codes::SYNTAX_ERROR, message).into());
         }
         Ok(())
     }
@@ -115,7 +129,9 @@ impl Session {
         };
         match &portal {
             Portal::Remote { .. } => {}
-            Portal::Local { .. } | Portal::Write(_) => self.reply(|out| backend::put_bare(out, backend::BIND_COMPLETE)),
+            Portal::Local { .. } | Portal::Everyone(_) | Portal::Write(_) => {
+                self.reply(|out| backend::put_bare(out, backend::BIND_COMPLETE))
+            }
             Portal::Scatter(_) => {
                 self.drain(false).await?;
                 backend::put_bare(&mut self.pipeline.kept, backend::BIND_COMPLETE);
@@ -142,12 +158,15 @@ impl Session {
             Plan::Rows(rows) if let Some(plan) = rows.writes.as_ref().filter(|plan| plan.always_draws()) => {
                 self.bind_write(bind, plan, prepared, &params)
             }
-            Plan::Rows(rows) => match self.place(rows, &prepared.text, &params)? {
+            Plan::Rows(rows) => match self.place_planned(rows, planned, &params)? {
                 Route::Several(_) if let Some(plan) = &rows.writes => match &plan.several {
                     Ok(()) => self.bind_write(bind, plan, prepared, &params),
                     Err(error) => Err(error.clone().into()),
                 },
-                Route::Several(shards) => self.bind_scatter(bind, rows, prepared, shards, &params),
+                Route::Several(shards) => match &rows.everyone {
+                    Some(plan) => Ok(Portal::Everyone(Box::new(self.bind_everyone(bind, plan, prepared, &params)?))),
+                    None => self.bind_scatter(bind, rows, prepared, shards, &params),
+                },
                 Route::One(shard) => {
                     self.before_whole(rows, shard).await?;
                     self.bind_remote(shard, planned, bind.portal, bind.tail, Owed::Bind).await?;
@@ -206,7 +225,23 @@ impl Session {
         };
         let route = self.choose(rows, &values);
         self.scan.literals = literals;
-        let route = route?;
+        self.placed(route?, params)
+    }
+
+    /// Where a statement runs whose literals were found when it was planned.
+    pub(super) fn place_planned(&self, rows: &RowsPlan, planned: &Planned, params: &[Param<'_>]) -> Outcome<Route> {
+        let values = Values {
+            text: &planned.text,
+            literals: &planned.literals,
+            params,
+            standard_conforming_strings: planned.conforming_strings,
+            drawn: &[],
+        };
+        let route = self.choose(rows, &values)?;
+        self.placed(route, params)
+    }
+
+    fn placed(&self, route: Route, params: &[Param<'_>]) -> Outcome<Route> {
         if self.backends.database.config.shards.len() > 1 {
             self.refuse_foreign(params.iter().filter(|p| p.format == 0).filter_map(|p| p.value))?;
         }
@@ -223,11 +258,11 @@ impl Session {
         owed: Owed,
     ) -> Outcome {
         self.aim(shard).await?;
-        let params = planned.description.get().map(|d| d.params.clone()).unwrap_or_default();
+        let params = planned.description.get().map(|d| d.params.as_slice()).unwrap_or_default();
         let held = self.backends.acquire(shard, &self.variables).await?;
         held.unsynced = true;
         held.lease.broken = true;
-        if scatter::prepare(&mut held.lease, planned.number, planned.text.as_bytes(), &params) {
+        if scatter::prepare(&mut held.lease, planned.number, planned.text.as_bytes(), params) {
             self.pipeline.owed.push_back(Owed::OwnParse(planned.number));
             for number in scatter::evict(&mut held.lease) {
                 self.pipeline.owed.push_back(Owed::OwnClose(number));
@@ -372,6 +407,7 @@ impl Session {
         }
         match self.portals.get_mut(name) {
             Some(Portal::Scatter(_)) => Box::pin(self.execute_scatter(name, max_rows)).await,
+            Some(Portal::Everyone(_)) => Box::pin(self.execute_everyone(name)).await,
             Some(Portal::Write(_)) => Box::pin(self.execute_write(name, max_rows)).await,
             Some(Portal::Local { prepared, done, .. }) => {
                 let prepared = Arc::clone(prepared);

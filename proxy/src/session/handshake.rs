@@ -2,7 +2,6 @@
 
 use crate::auth::logins::Method;
 use crate::auth::scram::ServerScram;
-use crate::auth::scram::initial_response;
 use crate::auth::wrong_password;
 use crate::config::PoolMode;
 use crate::config::User;
@@ -23,6 +22,8 @@ use crate::session::registry::Shared;
 use crate::session::registry::State;
 use crate::session::reported::Reported;
 use crate::sql::normalize::Normalized;
+use crate::tls;
+use crate::tls::Acceptor;
 use crate::variables::Variables;
 use crate::wire::Status;
 use crate::wire::backend;
@@ -31,12 +32,15 @@ use crate::wire::startup;
 use crate::wire::startup::First;
 use crate::wire::startup::Startup;
 use bytes::BytesMut;
+use hashbrown::HashMap;
+use hashbrown::HashSet;
 use std::collections::BTreeMap;
-use std::collections::HashMap;
-use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+
+/// The first byte of a TLS record that carries a handshake (RFC 8446, section 5.1).
+const TLS_HANDSHAKE: u8 = 22;
 
 /// What a new connection turned out to be.
 enum Arrived {
@@ -114,8 +118,15 @@ async fn log_in(shared: &Arc<Shared>, state: &Arc<State>, socket: TcpStream) -> 
 
 /// The packets before the start-up packet, and it.
 async fn arrive(shared: &Shared, state: &State, socket: TcpStream) -> Outcome<Arrived> {
-    let mut connection = Connection::new(Stream::Plain(socket));
     let (mut asked_tls, mut asked_gss) = (false, false);
+    let mut connection = match &state.tls {
+        // sslnegotiation=direct: no start-up packet begins like a TLS handshake.
+        Some(tls) if begins_with(&socket, TLS_HANDSHAKE).await => {
+            asked_tls = true;
+            start_tls(socket, tls, true).await?
+        }
+        _ => Connection::new(Stream::Plain(socket)),
+    };
     loop {
         let packet = match first_packet(&mut connection).await {
             Ok(Some(packet)) => packet,
@@ -165,7 +176,7 @@ async fn first_packet(connection: &mut Connection) -> Outcome<Option<First>> {
 }
 
 async fn answer_tls(mut connection: Connection, state: &State) -> Outcome<Connection> {
-    let Some(config) = &state.tls else {
+    let Some(tls) = &state.tls else {
         connection.write.extend_from_slice(b"N");
         connection.flush().await.map_err(|_| Failure::Gone)?;
         return Ok(connection);
@@ -177,12 +188,28 @@ async fn answer_tls(mut connection: Connection, state: &State) -> Outcome<Connec
     connection.write.extend_from_slice(b"S");
     connection.flush().await.map_err(|_| Failure::Gone)?;
     let Stream::Plain(tcp) = connection.stream else { return Err(Failure::Gone) };
-    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::clone(config));
+    start_tls(tcp, tls, false).await
+}
+
+/// `direct`: without SSLRequest, where ALPN must say that PostgreSQL's protocol follows (ProcessSSLStartup in
+/// backend_startup.c).
+async fn start_tls(tcp: TcpStream, tls: &Acceptor, direct: bool) -> Outcome<Connection> {
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::clone(&tls.config));
     let stream = acceptor.accept(tcp).await.map_err(|error| {
         tracing::info!(%error, "TLS handshake failed");
         Failure::Gone
     })?;
-    Ok(Connection::new(Stream::Tls(Box::new(stream.into()))))
+    let stream = stream.into();
+    if direct && !tls::has_alpn(&stream) {
+        tracing::info!("direct TLS connection without ALPN refused");
+        return Err(Failure::Gone);
+    }
+    Ok(Connection::new(Stream::Tls(Box::new(stream))))
+}
+
+async fn begins_with(socket: &TcpStream, byte: u8) -> bool {
+    let mut first = [0];
+    matches!(socket.peek(&mut first).await, Ok(1)) && first == [byte]
 }
 
 /// What a login has brought.
@@ -200,7 +227,6 @@ struct Parts {
 
 impl Parts {
     fn into_session(self, shared: Arc<Shared>, client: Connection) -> Session {
-        let draining = shared.draining.subscribe();
         Session {
             backends: Backends::new(self.database, self.user, self.logins, self.cancel, self.keep_all),
             shared,
@@ -223,8 +249,7 @@ impl Parts {
             context_of: None,
             untold: BTreeMap::new(),
             several: false,
-            _seat: self.seat,
-            draining,
+            seat: self.seat,
         }
     }
 }
@@ -236,7 +261,7 @@ async fn open(
     startup: &Startup,
 ) -> Outcome<Parts> {
     connection.max_message = limits::AUTH_MESSAGE_BYTES;
-    if *shared.draining.borrow() {
+    if shared.is_draining() {
         return Err(Error::fatal(codes::CANNOT_CONNECT_NOW, "the proxy is shutting down").into());
     }
     if state.config.listen.tls.as_ref().is_some_and(|t| t.required) && !connection.stream.is_tls() {
@@ -304,10 +329,11 @@ async fn authenticate(connection: &mut Connection, state: &State, user: &str) ->
         Method::Trust => return Ok(()),
         Method::Scram(verifier) => verifier,
     };
-    backend::put_authentication(&mut connection.write, 10, b"SCRAM-SHA-256\0\0");
-    let mut scram = ServerScram::start(user, verifier);
+    let tls = state.tls.as_ref().filter(|_| connection.stream.is_tls());
+    let mut scram = ServerScram::start(user, verifier, tls.and_then(|tls| tls.end_point.clone()));
+    backend::put_authentication(&mut connection.write, 10, &scram.offer());
     let body = password_message(connection).await?;
-    let answer = scram.first(initial_response(&body)?)?;
+    let answer = scram.first(&body)?;
     backend::put_authentication(&mut connection.write, 11, &answer);
     let body = password_message(connection).await?;
     let answer = scram.finish(&body)?;

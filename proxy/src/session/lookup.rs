@@ -105,15 +105,20 @@ impl Session {
 
     /// The plan for exactly this text and these parameter types.
     pub(super) fn plan_text(&mut self, text: &str, types: &[Oid]) -> Result<Arc<Planned>> {
-        let snapshot = self.snapshot();
-        self.start_key(BY_TEXT, types);
-        self.key.extend_from_slice(text.as_bytes());
-        if let Some(planned) = snapshot.plans.get(&self.key) {
+        if let Some(planned) = self.known_plan(text, types) {
             return Ok(planned);
         }
+        let snapshot = self.snapshot();
         let planned = Arc::new(self.make_plan(&snapshot, text, types)?);
         self.keep(&snapshot, &planned, None);
         Ok(planned)
+    }
+
+    /// The plan for exactly this text and these parameter types, if it was planned before.
+    pub(super) fn known_plan(&mut self, text: &str, types: &[Oid]) -> Option<Arc<Planned>> {
+        self.start_key(BY_TEXT, types);
+        self.key.extend_from_slice(text.as_bytes());
+        self.snapshot().plans.get(&self.key)
     }
 
     fn keep(&mut self, snapshot: &Snapshot, planned: &Arc<Planned>, form_key: Option<&[u8]>) {
@@ -157,10 +162,11 @@ impl Session {
         let plan = plan::plan(&statement, &context);
         let mut fixed = Vec::new();
         let mut shard_text = None;
+        let mut literals = Vec::new();
         if let Plan::Rows(rows) = &plan {
             let mut scan = Normalized::default();
             normalize::scan(text, conforming, &mut scan)?;
-            let literals = scan.literals;
+            literals = scan.literals;
             let written = |n: usize| literals.get(n).and_then(|l| text.get(l.start as usize..l.end as usize));
             fixed = rows.fixed.iter().filter_map(|&n| Some((n, written(n)?.to_owned()))).collect();
             if let Ok(scatter) = &rows.scatter {
@@ -169,6 +175,8 @@ impl Session {
         }
         Ok(Planned {
             fixed,
+            literals,
+            conforming_strings: conforming,
             shard_text,
             template: is_template(&plan, &statement.command),
             text: Arc::clone(&statement.text),
@@ -178,6 +186,7 @@ impl Session {
             scatter_number: next_number(),
             description: OnceLock::new(),
             shard_types: OnceLock::new(),
+            final_statement: OnceLock::new(),
             declared: types.to_vec(),
             types: types.to_vec(),
         })

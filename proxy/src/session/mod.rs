@@ -8,17 +8,21 @@
 
 pub mod atomic;
 pub mod command;
-pub mod encoding;
+mod dump;
+mod encoding;
 pub mod everywhere;
 pub mod explain;
 pub mod extended;
+pub mod function_call;
 pub mod gather;
 pub mod handshake;
 pub mod lookup;
 pub mod measure;
 pub mod pipeline;
 pub mod portal;
+pub mod prepare_transaction;
 pub mod prepared;
+pub mod reference;
 pub mod registry;
 pub mod reload;
 pub mod reported;
@@ -51,11 +55,10 @@ use crate::wire::Tag;
 use crate::wire::backend;
 use crate::wire::frontend;
 use bytes::BytesMut;
+use hashbrown::HashMap;
+use hashbrown::HashSet;
 use std::collections::BTreeMap;
-use std::collections::HashMap;
-use std::collections::HashSet;
 use std::sync::Arc;
-use tokio::sync::watch;
 
 /// Why a statement did not end well.
 #[derive(Debug)]
@@ -126,8 +129,7 @@ pub struct Session {
     /// In the middle of a Query of several statements.
     several: bool,
     /// Its place in the registry, left when the session ends, however that happens.
-    _seat: Seat,
-    draining: watch::Receiver<bool>,
+    seat: Seat,
 }
 
 /// A cursor of DECLARE.
@@ -193,32 +195,45 @@ impl Session {
                 measure::count_bytes(&mut self.client);
             }
             let idle = !self.backends.transaction.is_block() && !self.pipeline.is_open();
-            if idle && *self.draining.borrow() {
+            if idle && self.shared.is_draining() {
                 return Err(Failure::Fatal(Error::fatal(
                     codes::ADMIN_SHUTDOWN,
                     "terminating connection due to administrator command",
                 )));
             }
-            let pinned = self.backends.held.iter_mut().filter(|h| is_quiet_pin(h)).map(|h| Box::pin(h.lease.io.fill()));
-            let pinned: Vec<_> = pinned.collect();
-            let from_pinned = async {
-                match pinned.is_empty() {
-                    true => std::future::pending().await,
-                    false => futures::future::select_all(pinned).await.0,
-                }
+            let open = match self.backends.held.iter().any(is_quiet_pin) {
+                false => self.wait(idle).await,
+                true => Box::pin(self.wait_beside_pins(idle)).await?,
             };
-            let _resting = idle.then(|| self.shared.registry.rest());
-            tokio::select! {
-                biased;
-                got = self.client.fill() => match got {
-                    Ok(n) if n > 0 => {}
-                    _ => return Ok(None),
-                },
-                got = from_pinned => if !matches!(got, Ok(n) if n > 0) {
-                    return Err(state_lost());
-                },
-                _ = self.draining.changed(), if idle => {}
+            if !open {
+                return Ok(None);
             }
+        }
+    }
+
+    /// Waits for the client, and for the drain where the session is `idle`; false when the client has gone.
+    async fn wait(&mut self, idle: bool) -> bool {
+        let _resting = idle.then(|| self.shared.registry.rest());
+        tokio::select! {
+            biased;
+            got = self.client.fill() => matches!(got, Ok(n) if n > 0),
+            () = self.seat.drained(), if idle => true,
+        }
+    }
+
+    /// The same, and for what pinned server connections have to say.
+    async fn wait_beside_pins(&mut self, idle: bool) -> Outcome<bool> {
+        let pins = self.backends.held.iter_mut().filter(|h| is_quiet_pin(h)).map(|h| Box::pin(h.lease.io.fill()));
+        let pins = futures::future::select_all(pins);
+        let _resting = idle.then(|| self.shared.registry.rest());
+        tokio::select! {
+            biased;
+            got = self.client.fill() => Ok(matches!(got, Ok(n) if n > 0)),
+            (got, ..) = pins => match got {
+                Ok(n) if n > 0 => Ok(true),
+                _ => Err(state_lost()),
+            },
+            () = self.seat.drained(), if idle => Ok(true),
         }
     }
 
@@ -265,17 +280,9 @@ impl Session {
             | frontend::SYNC => self.extended(tag, &body).await,
             // Left over from a copy that ended early.
             frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL => Ok(()),
-            frontend::FUNCTION_CALL => self.function_call().await,
+            frontend::FUNCTION_CALL => self.function_call(&body).await,
             _ => Err(Failure::Fatal(Error::protocol(format!("invalid frontend message type {tag}")))),
         }
-    }
-
-    async fn function_call(&mut self) -> Outcome {
-        if !self.join_pipeline().await? {
-            return Ok(());
-        }
-        let refusal = Error::unsupported("function call messages are not supported").hint("Use SELECT.");
-        self.answer_query(Err(refusal.into())).await
     }
 
     /// Tells the client of an error, and counts it.
@@ -327,7 +334,7 @@ impl Session {
     /// ReadyForQuery, and before it what has changed of the reported parameters since the last one (PostgreSQL's
     /// ReportChangedGUCOptions): what was changed back is not told.
     fn ready(&mut self) {
-        for (name, known) in std::mem::take(&mut self.untold) {
+        while let Some((name, known)) = self.untold.pop_first() {
             if let Some(value) = self.reported.get(&name)
                 && known.as_ref() != Some(value)
             {

@@ -433,8 +433,10 @@ impl Session {
     }
 
     fn give_kept(&mut self) {
-        let kept = std::mem::take(&mut self.pipeline.kept);
-        self.client.write.extend_from_slice(&kept);
+        if !self.pipeline.kept.is_empty() {
+            let kept = std::mem::take(&mut self.pipeline.kept);
+            self.client.write.extend_from_slice(&kept);
+        }
     }
 
     /// `executed` gets what ran, and what was running when an error came.

@@ -19,6 +19,7 @@ use crate::session::Outcome;
 use crate::session::Session;
 use crate::session::pipeline::Owed;
 use crate::session::prepared::Prepared;
+use crate::session::reference::EveryonePortal;
 use crate::session::writes::WritePortal;
 use crate::session::writes::tag;
 use crate::sql::command::Command;
@@ -38,6 +39,8 @@ pub enum Portal {
         planned: Arc<Planned>,
     },
     Scatter(Box<ScatterPortal>),
+    /// A write to reference tables.
+    Everyone(Box<EveryonePortal>),
     Write(Box<WritePortal>),
     /// The session runs it when it is executed.
     Local {
@@ -84,6 +87,7 @@ impl Portal {
         match self {
             Portal::Remote { planned, .. } => &planned.command,
             Portal::Scatter(portal) => &portal.planned.command,
+            Portal::Everyone(portal) => &portal.planned.command,
             Portal::Write(portal) => &portal.planned.command,
             Portal::Local { prepared, .. } => &prepared.planned.command,
         }
@@ -105,6 +109,10 @@ impl Portal {
         let with = |f: &Field, format: i16| Field { format, ..f.clone() };
         match self {
             Portal::Scatter(portal) => {
+                let fields = portal.description.fields.as_ref()?;
+                Some(fields.iter().zip(&portal.formats).map(|(f, &format)| with(f, format)).collect())
+            }
+            Portal::Everyone(portal) => {
                 let fields = portal.description.fields.as_ref()?;
                 Some(fields.iter().zip(&portal.formats).map(|(f, &format)| with(f, format)).collect())
             }
@@ -135,13 +143,19 @@ impl Session {
         if let Some(plan) = rows.writes.as_ref().filter(|plan| plan.always_draws()) {
             return Box::pin(self.execute_written(&bind, plan, &prepared, &params)).await;
         }
-        match self.place(rows, &prepared.text, &params)? {
+        match self.place_planned(rows, &prepared.planned, &params)? {
             Route::Several(_) if let Some(plan) = &rows.writes => {
                 Box::pin(self.execute_written(&bind, plan, &prepared, &params)).await
             }
             Route::One(shard) => {
                 self.before_whole(rows, shard).await?;
                 self.execute_whole(shard, &prepared.planned, bind.tail).await
+            }
+            Route::Several(_) if rows.everyone.is_some() => {
+                let Some(plan) = &rows.everyone else { return Err(Error::internal("a plan is gone").into()) };
+                let portal = self.bind_everyone(&bind, plan, &prepared, &params)?;
+                let describe = true;
+                self.run_everyone(&portal, describe).await
             }
             Route::Several(shards) => {
                 let Portal::Scatter(portal) = self.bind_scatter(&bind, rows, &prepared, shards, &params)? else {

@@ -69,14 +69,26 @@ impl Session {
             }
             _ => None,
         };
-        Ok(Prepared {
+        Ok(self.prepared_as(planned, declared, description))
+    }
+
+    /// What `prepare` would give for a plan of the present snapshot, where no server need be asked: its rows are
+    /// described already, and its parameters have the types that it was planned with.
+    pub(super) fn prepared_before(&self, planned: &Arc<Planned>, declared: &[Oid]) -> Option<Prepared> {
+        let (Plan::Rows(_), Some(description)) = (&planned.plan, planned.description.get()) else { return None };
+        let settled = description.params == planned.types;
+        settled.then(|| self.prepared_as(Arc::clone(planned), declared, Some(Arc::clone(description))))
+    }
+
+    fn prepared_as(&self, planned: Arc<Planned>, declared: &[Oid], description: Option<Arc<Description>>) -> Prepared {
+        Prepared {
             text: Arc::clone(&planned.text),
             declared: declared.to_vec(),
             version: self.snapshot().catalog.version,
             path: self.variables.search_path().unwrap_or("").to_owned(),
             planned,
             description,
-        })
+        }
     }
 
     /// The plan made again now that the servers have told the parameters' types.
@@ -157,8 +169,8 @@ impl Session {
             })
         };
         if fields(&again.description) != fields(&prepared.description) {
-            // As PostgreSQL says it, and as drivers know it.
-            return Err(Error::unsupported(CHANGED_RESULT).into());
+            // As PostgreSQL says it, and as drivers know it: pgjdbc and asyncpg prepare again by the routine's name.
+            return Err(Error::unsupported(CHANGED_RESULT).from_routine("RevalidateCachedQuery").into());
         }
         let again = Arc::new(again);
         self.prepared.insert(name.to_vec(), Arc::clone(&again));

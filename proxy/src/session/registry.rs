@@ -9,11 +9,14 @@ use crate::exec::database::Database;
 use crate::limits;
 use crate::pool::CancelSlot;
 use arc_swap::ArcSwap;
+use futures::task::AtomicWaker;
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use tokio::sync::Semaphore;
 use tokio::sync::watch;
 
@@ -22,7 +25,7 @@ pub struct State {
     pub config: Config,
     pub databases: HashMap<String, Arc<Database>>,
     pub logins: Arc<Logins>,
-    pub tls: Option<Arc<rustls::ServerConfig>>,
+    pub tls: Option<crate::tls::Acceptor>,
 }
 
 /// Shared by all sessions.
@@ -44,6 +47,16 @@ impl Shared {
             turned_away: Arc::new(Semaphore::new(limits::TURNED_AWAY)),
         }
     }
+
+    /// The proxy drains from now on, and every session hears of it.
+    pub fn drain(&self) {
+        self.draining.send_replace(true);
+        self.registry.wake();
+    }
+
+    pub fn is_draining(&self) -> bool {
+        *self.draining.borrow()
+    }
 }
 
 /// A session's entry in the registry, given up when it is dropped: a cancel request must never find the connections of
@@ -51,6 +64,7 @@ impl Shared {
 pub struct Seat {
     shared: Arc<Shared>,
     pub number: i32,
+    waker: Arc<AtomicWaker>,
 }
 
 impl Seat {
@@ -59,8 +73,19 @@ impl Seat {
     /// # Errors
     /// The system gives no random bytes.
     pub fn take(shared: &Arc<Shared>, cancel: &CancelSlot, secret_bytes: usize) -> Result<(Seat, Vec<u8>)> {
-        let (number, secret) = shared.registry.enter(cancel, secret_bytes)?;
-        Ok((Seat { shared: Arc::clone(shared), number }, secret))
+        let waker = Arc::new(AtomicWaker::new());
+        let (number, secret) = shared.registry.enter(cancel, &waker, secret_bytes)?;
+        Ok((Seat { shared: Arc::clone(shared), number, waker }, secret))
+    }
+
+    /// Ends when the proxy drains. A watch channel would do, but at ten times the price, which every wait for a client
+    /// would pay. Cancel-safe; for one task at a time.
+    pub async fn drained(&self) {
+        poll_fn(|context| {
+            self.waker.register(context.waker());
+            if self.shared.is_draining() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
     }
 }
 
@@ -75,13 +100,13 @@ impl Drop for Seat {
 pub struct Registry {
     sessions: Mutex<HashMap<i32, Entry>>,
     clients: AtomicUsize,
-    idle: Arc<AtomicUsize>,
+    idle: AtomicUsize,
 }
 
 /// A session that waits for its client outside a transaction.
-pub struct Rest(Arc<AtomicUsize>);
+pub struct Rest<'a>(&'a AtomicUsize);
 
-impl Drop for Rest {
+impl Drop for Rest<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -90,6 +115,7 @@ impl Drop for Rest {
 struct Entry {
     secret: Vec<u8>,
     cancel: CancelSlot,
+    waker: Arc<AtomicWaker>,
 }
 
 impl Registry {
@@ -97,7 +123,7 @@ impl Registry {
     ///
     /// # Errors
     /// The system gives no random bytes.
-    fn enter(&self, cancel: &CancelSlot, secret_bytes: usize) -> Result<(i32, Vec<u8>)> {
+    fn enter(&self, cancel: &CancelSlot, waker: &Arc<AtomicWaker>, secret_bytes: usize) -> Result<(i32, Vec<u8>)> {
         let mut sessions = self.sessions.lock().map_err(|_| Error::internal("the registry is poisoned"))?;
         loop {
             let mut bytes = vec![0u8; 4 + secret_bytes];
@@ -106,7 +132,8 @@ impl Registry {
             let secret = bytes.split_off(4);
             let number = bytes.first_chunk::<4>().map_or(0, |b| i32::from_be_bytes(*b)) & 0x7fff_ffff;
             if number > 0 && !sessions.contains_key(&number) {
-                sessions.insert(number, Entry { secret: secret.clone(), cancel: cancel.clone() });
+                let waker = Arc::clone(waker);
+                sessions.insert(number, Entry { secret: secret.clone(), cancel: cancel.clone(), waker });
                 return Ok((number, secret));
             }
         }
@@ -115,6 +142,12 @@ impl Registry {
     fn leave(&self, number: i32) {
         if let Ok(mut sessions) = self.sessions.lock() {
             sessions.remove(&number);
+        }
+    }
+
+    fn wake(&self) {
+        if let Ok(sessions) = self.sessions.lock() {
+            sessions.values().for_each(|entry| entry.waker.wake());
         }
     }
 
@@ -135,9 +168,9 @@ impl Registry {
     }
 
     /// Counts a session as idle until the guard goes.
-    pub fn rest(&self) -> Rest {
+    pub fn rest(&self) -> Rest<'_> {
         self.idle.fetch_add(1, Ordering::Relaxed);
-        Rest(Arc::clone(&self.idle))
+        Rest(&self.idle)
     }
 
     pub fn idle(&self) -> usize {

@@ -118,6 +118,7 @@ impl Session {
                 }
                 Ok(())
             }
+            Route::Several(_) if rows.everyone.is_some() => Box::pin(self.everyone_text(planned, &values)).await,
             Route::Several(shards) => {
                 // A plan that serves every text of its form has the shard text of the one it was made for.
                 if *planned.text == *values.text {
@@ -131,6 +132,19 @@ impl Session {
                 }
             }
             Route::Any | Route::Home | Route::Nowhere => Err(Error::internal("a route was not resolved").into()),
+        }
+    }
+
+    async fn everyone_text(&mut self, planned: &Arc<Planned>, values: &Values<'_>) -> Outcome {
+        let exact = match *planned.text == *values.text {
+            true => Arc::clone(planned),
+            false => self.plan_text(values.text, &[])?,
+        };
+        match &exact.plan {
+            crate::plan::Plan::Rows(RowsPlan { everyone: Some(everyone), .. }) => {
+                self.everyone_simple(&exact, everyone, values).await
+            }
+            _ => Err(Error::internal("a statement was planned differently the second time").into()),
         }
     }
 
@@ -243,11 +257,19 @@ impl Session {
         if self.pipeline.executing {
             return self.forward_in_pipeline(shard, text).await;
         }
+        self.forward_message(shard, |out| frontend::put_query(out, text)).await
+    }
+
+    /// Sends a message that is answered up to ReadyForQuery, and relays the answer without it.
+    ///
+    /// # Errors
+    /// `Reported`: the server's own, which the client has.
+    pub(super) async fn forward_message(&mut self, shard: ShardId, put: impl FnOnce(&mut BytesMut)) -> Outcome {
         let held = self.backends.acquire(shard, &self.variables).await?;
         // What settling has changed is what the client knows already.
         held.lease.changed.clear();
         held.lease.broken = true;
-        frontend::put_query(&mut held.lease.io.write, text);
+        put(&mut held.lease.io.write);
         let told = relay(held, &mut self.client).await;
         let told = match told {
             Ok(told) => told,

@@ -35,6 +35,9 @@ impl Session {
         self.keep_setting(shard, name, local).await?;
         if local {
             self.repeat_on_others(shard, text).await?;
+            if name.contains('.') {
+                self.backends.held.iter_mut().filter(|held| held.joined).for_each(|held| held.lease.retired = true);
+            }
         }
         Ok(())
     }
@@ -77,8 +80,8 @@ impl Session {
         let quoted = name.replace('\'', "''");
         let undone = self.backends.transaction.is_block() || self.pipeline.is_open();
         let Some(held) = self.backends.find(shard) else { return Ok(()) };
-        // A variable of the client's own, once made, outlives a rollback, as an empty one.
-        held.lease.retired |= undone && !local && name.contains('.');
+        // A variable of the client's own, once made, outlives a rollback or SET LOCAL, as an empty one.
+        held.lease.retired |= (undone || local) && name.contains('.');
         let answer = run_on(held, &format!("SELECT pg_catalog.current_setting('{quoted}', true)")).await?;
         let Some(value) = answer.text() else { return Ok(()) };
         self.note_settings_changed();

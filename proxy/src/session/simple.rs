@@ -11,6 +11,7 @@ use crate::session::Failure;
 use crate::session::HOME;
 use crate::session::Outcome;
 use crate::session::Session;
+use crate::session::dump;
 use crate::session::encoding::foreign_encoding;
 use crate::session::measure;
 use crate::session::measure::Ran;
@@ -56,7 +57,10 @@ impl Session {
 
     async fn text_or_bytes(&mut self, text: &[u8]) -> Outcome {
         match std::str::from_utf8(text) {
-            Ok(text) if text.is_ascii() || !self.is_foreign() => self.texts(text).await,
+            Ok(text) if text.is_ascii() || !self.is_foreign() => match dump::schemas_query(text) {
+                None => self.texts(text).await,
+                Some(text) => Box::pin(self.texts(&text)).await,
+            },
             _ => Box::pin(self.undecodable(text)).await,
         }
     }
@@ -137,7 +141,9 @@ impl Session {
                     let literals = std::mem::take(&mut self.scan.literals);
                     let route = self.choose(rows, &self.values(part, &literals));
                     self.scan.literals = literals;
-                    if let (Ok(Route::Several(_)), Some(error)) = (route, rows.refused_over_several()) {
+                    if let (Ok(Route::Several(_)), Some(error), None) =
+                        (route, rows.refused_over_several(), &rows.everyone)
+                    {
                         return Err(error.clone().into());
                     }
                     if rows.makes.changes_schema || !rows.set_config.is_empty() || rows.opaque {
@@ -185,9 +191,11 @@ impl Session {
             // Each byte beyond ASCII stands for a letter, whichever it is.
             let shadow: String = text.iter().map(|&b| char::from(b)).collect();
             self.scan_text(&shadow)?;
+            if self.scan.more_at.is_some() {
+                return Err(foreign_encoding().into());
+            }
             let planned = self.plan_text(&shadow, &[])?;
             if let Plan::Rows(rows) = &planned.plan
-                && self.scan.more_at.is_none()
                 && !rows.opaque
                 && rows.pins.is_none()
                 && rows.set_config.is_empty()
@@ -216,7 +224,7 @@ impl Session {
     }
 
     fn log_slow(&self, planned: &Planned, started: Instant) {
-        let Some(limit) = self.shared.state.load().config.log.slow_statement else { return };
+        let Some(limit) = self.state.config.log.slow_statement else { return };
         let elapsed = started.elapsed();
         if elapsed >= limit {
             tracing::info!(

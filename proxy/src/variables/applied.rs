@@ -22,6 +22,9 @@ pub struct Applied {
 impl Applied {
     /// The connection has what the session desires now.
     pub fn adopt(&mut self, variables: &Variables) {
+        if !self.unknown && self.generation == variables.generation() {
+            return;
+        }
         self.values = Arc::clone(&variables.state.desired);
         self.generation = variables.generation();
         self.unknown = false;
@@ -123,6 +126,11 @@ impl Variables {
             .collect();
         let difference = Difference { from_scratch: applied.unknown, changes: in_order(&names, old, new) };
         (difference.from_scratch || !difference.changes.is_empty()).then_some(difference)
+    }
+
+    /// Whether this transaction has SET LOCAL variables of the client's own: a server never forgets that they were made.
+    pub fn has_local_custom(&self) -> bool {
+        self.state.local.keys().any(|name| name.contains('.') && kinds::kind(name) != Kind::Own)
     }
 
     /// The SQL that gives a server connection the SET LOCAL settings of this transaction, inside its own; `None` if

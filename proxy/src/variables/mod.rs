@@ -11,7 +11,10 @@ pub mod text;
 
 use crate::variables::kinds::Kind;
 use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 
@@ -23,6 +26,26 @@ static GENERATION: AtomicU64 = AtomicU64::new(1);
 
 fn next_generation() -> u64 {
     GENERATION.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The startup settings that sessions came with last, and their numbers. Clients of one program come with the same
+/// ones, and share connections that need not be changed between them.
+static STARTUPS: Mutex<VecDeque<(Arc<Settings>, u64)>> = Mutex::new(VecDeque::new());
+
+/// Startup settings remembered: a server is used by few programs at a time, and looking through them is cheap beside a
+/// login.
+const STARTUPS_KEPT: usize = 64;
+
+/// The same settings have the same number, as long as they are remembered.
+fn known_startup(startup: Settings) -> (Arc<Settings>, u64) {
+    let mut startups = STARTUPS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((known, generation)) = startups.iter().find(|(known, _)| **known == startup) {
+        return (Arc::clone(known), *generation);
+    }
+    let new = (Arc::new(startup), next_generation());
+    startups.truncate(STARTUPS_KEPT - 1);
+    startups.push_front(new.clone());
+    new
 }
 
 /// The settings of one session.
@@ -60,9 +83,8 @@ impl Default for Variables {
 impl Variables {
     /// A session that has just begun; `startup::settings` makes the values. Names must be lower case.
     pub fn with_startup(startup: Settings) -> Variables {
-        let startup = Arc::new(startup);
-        let state =
-            State { desired: Arc::clone(&startup), local: Arc::new(BTreeMap::new()), generation: next_generation() };
+        let (startup, generation) = known_startup(startup);
+        let state = State { desired: Arc::clone(&startup), local: Arc::new(BTreeMap::new()), generation };
         Variables { startup, state, transaction: None }
     }
 
@@ -79,11 +101,12 @@ impl Variables {
 
     /// The value in force, SET LOCAL first; `None` where the server's own default holds. `name` in any case.
     pub fn get(&self, name: &str) -> Option<&str> {
-        let name = name.to_ascii_lowercase();
-        match self.state.local.get(&name) {
+        let lower = name.bytes().any(|b| b.is_ascii_uppercase()).then(|| name.to_ascii_lowercase());
+        let name = lower.as_deref().unwrap_or(name);
+        match self.state.local.get(name) {
             Some(Some(value)) => Some(value),
-            Some(None) => self.startup.get(&name).map(String::as_str),
-            None => self.state.desired.get(&name).map(String::as_str),
+            Some(None) => self.startup.get(name).map(String::as_str),
+            None => self.state.desired.get(name).map(String::as_str),
         }
     }
 

@@ -35,6 +35,8 @@ use sqlparser::ast::NamedWindowExpr;
 use sqlparser::ast::ObjectName;
 use sqlparser::ast::Query;
 use sqlparser::ast::Select;
+use sqlparser::ast::Spanned;
+use sqlparser::ast::TableFactor;
 use sqlparser::ast::Value;
 use sqlparser::ast::ValueWithSpan;
 use sqlparser::ast::Visit;
@@ -222,6 +224,9 @@ impl<'a> Analysis<'a> {
                 self.facts.unknown_function.get_or_insert(name);
             }
             Kind::Time => {
+                if arguments.len() == 2 && parts.last().is_some_and(|p| p == "age") {
+                    return Some(functions::Traits::default());
+                }
                 self.facts.time.get_or_insert(name);
                 self.facts.times += 1;
             }
@@ -290,7 +295,13 @@ impl<'a> Analysis<'a> {
             return None;
         };
         let expr = KeyExpr::Equals { column: 0, value };
-        Some(KeyCondition { map, types: vec![*key], names: vec![format!("{name} argument {}", argument + 1)], expr })
+        Some(KeyCondition {
+            map,
+            types: vec![*key],
+            names: vec![format!("{name} argument {}", argument + 1)],
+            widths: Vec::new(),
+            expr,
+        })
     }
 
     fn sequence_used(&mut self, name: &str, arguments: &[FunctionArg], scope: &Rc<Scope<'_>>) {
@@ -317,16 +328,16 @@ impl<'a> Analysis<'a> {
             names::Named::Relation(sequence) => match &sequence.placement {
                 Placement::Single(shard) => self.facts.need(*shard, format!("sequence {}", sequence.name)),
                 _ if self.context.catalog.shards.len() == 1 => {}
-                // Its numbers are drawn on the home shard, whoever draws.
-                Placement::Sharded { .. } => self.facts.need(Catalog::HOME, format!("sequence {}", sequence.name)),
-                Placement::Reference
-                | Placement::Ambiguous(_)
-                | Placement::Derived
-                | Placement::Refused(_)
-                | Placement::System => self.facts.refuse(
-                    Error::unsupported(format!("sequence {} is not on one shard", sequence.name))
-                        .hint("List it as a single table in the configuration."),
-                ),
+                // Numbers of a sharded or reference table are drawn on the home shard, whoever draws.
+                Placement::Sharded { .. } | Placement::Reference => {
+                    self.facts.need(Catalog::HOME, format!("sequence {}", sequence.name));
+                }
+                Placement::Ambiguous(_) | Placement::Derived | Placement::Refused(_) | Placement::System => {
+                    self.facts.refuse(
+                        Error::unsupported(format!("sequence {} is not on one shard", sequence.name))
+                            .hint("List it as a single table in the configuration."),
+                    )
+                }
             },
             names::Named::Temporary => self.facts.temporary = true,
             names::Named::System | names::Named::Unknown(_) => {
@@ -336,7 +347,9 @@ impl<'a> Analysis<'a> {
     }
 
     fn set_config_used(&mut self, arguments: &[FunctionArg], scope: &Rc<Scope<'_>>) {
-        let name = self.read_string(plain_argument(arguments, 0), scope);
+        let first = plain_argument(arguments, 0);
+        let of_row = || self.setting.clone().filter(|_| is_name_column(first));
+        let name = of_row().or_else(|| self.read_string(first, scope));
         let local = match plain_argument(arguments, 2).map(predicates::peel) {
             Some(Expr::Value(ValueWithSpan { value: Value::Boolean(local), .. })) => Some(*local),
             _ => None,
@@ -350,6 +363,19 @@ impl<'a> Analysis<'a> {
                     .hint("Write the setting's name and is_local as constants, or use SET."),
             ),
         }
+    }
+
+    /// The setting of `FROM pg_settings WHERE name = 'constant'`, which `set_config(name, …)` sets if it exists: how
+    /// pg_dump asks.
+    pub(super) fn setting_of(&mut self, select: &Select, scope: &Rc<Scope<'_>>) -> Option<String> {
+        let [from] = select.from.as_slice() else { return None };
+        let TableFactor::Table { name, args: None, .. } = &from.relation else { return None };
+        let table = name.0.last().and_then(|part| part.as_ident())?;
+        let Some(Expr::BinaryOp { left, op: BinaryOperator::Eq, right }) = &select.selection else { return None };
+        if !from.joins.is_empty() || table.value != "pg_settings" || !is_name_column(Some(left)) {
+            return None;
+        }
+        self.read_string(Some(right), scope)
     }
 
     /// The value of a string constant; the plan then serves only texts with the same one.
@@ -371,6 +397,10 @@ impl<'a> Analysis<'a> {
         }
         Some(text)
     }
+}
+
+fn is_name_column(expr: Option<&Expr>) -> bool {
+    matches!(expr, Some(Expr::Identifier(ident)) if ident.value == "name")
 }
 
 fn plain_argument(arguments: &[FunctionArg], n: usize) -> Option<&Expr> {
@@ -504,6 +534,7 @@ impl Walker<'_, '_, '_, '_, '_> {
             return;
         };
         let traits = self.analysis.function_used(&parts, arguments(function), self.scope).unwrap_or_default();
+        self.note_time(&parts, function);
         self.uses.volatile |= traits.volatile;
         if traits.volatile {
             self.analysis.facts.volatile_blocks.push(self.scope.block);
@@ -522,6 +553,19 @@ impl Walker<'_, '_, '_, '_, '_> {
                     functions::ORDERED_AGGREGATES.contains(&name) || !function.within_group.is_empty();
             }
             None => {}
+        }
+    }
+
+    fn note_time(&mut self, parts: &[String], function: &Function) {
+        if functions::kind(self.analysis.context, parts) != Kind::Time {
+            return;
+        }
+        let name = parts.last().map_or("", String::as_str);
+        let source = self.scope.source;
+        match source.range(function.name.span()).filter(|_| source.is_client && !matches!(name, "age" | "timenow")) {
+            Some(range) => _ = self.analysis.facts.time_calls.insert(range.start),
+            None if name == "age" && arguments(function).len() == 2 => {}
+            None => self.analysis.facts.time_elsewhere = true,
         }
     }
 

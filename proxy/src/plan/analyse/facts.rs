@@ -25,6 +25,10 @@ pub struct Facts {
     /// A function of that name is not known.
     pub unknown_function: Option<String>,
     pub time: Option<String>,
+    /// Where its calls begin in the client's text, in bytes.
+    pub time_calls: std::collections::BTreeSet<usize>,
+    /// A call in a view, or one whose value is made of more than the time.
+    pub time_elsewhere: bool,
     /// How many such calls there are.
     pub times: usize,
     pub server: Option<String>,

@@ -472,7 +472,8 @@ impl<'a> Analysis<'a> {
         }
         let expr = if parts.len() == 1 { parts.swap_remove(0) } else { KeyExpr::Or(parts) };
         let (types, names) = (key_types(relation), key_names(relation));
-        Ok(types.zip(names).map(|(types, names)| KeyCondition { map: *map, types, names, expr }))
+        let widths = key_widths(relation);
+        Ok(types.zip(names).map(|(types, names)| KeyCondition { map: *map, types, names, widths, expr }))
     }
 
     /// A row whose key is computed, as if it were selected.
@@ -492,7 +493,8 @@ impl<'a> Analysis<'a> {
             varying: None,
         };
         let (types, names) = (key_types(relation)?, key_names(relation)?);
-        Some((selected, KeyCondition { map: *map, types, names, expr: KeyExpr::True }))
+        let widths = key_widths(relation);
+        Some((selected, KeyCondition { map: *map, types, names, widths, expr: KeyExpr::True }))
     }
 
     /// One key column's value of a row of VALUES.
@@ -653,7 +655,13 @@ impl<'a> Analysis<'a> {
         } else {
             classes::key_expr(&classes::applying(&self.envs, env, None), &atoms)
         };
-        Some(KeyCondition { map: *map, types: key_types(relation)?, names: key_names(relation)?, expr })
+        Some(KeyCondition {
+            map: *map,
+            types: key_types(relation)?,
+            names: key_names(relation)?,
+            widths: key_widths(relation),
+            expr,
+        })
     }
 
     /// Columns of a sharded table that are not given and would be drawn from a sequence.
@@ -784,6 +792,16 @@ fn insert_columns(relation: &Relation, columns: &[ObjectName]) -> Vec<usize> {
         relation.columns.iter().position(|c| c.name == name)
     };
     columns.iter().map(|name| position(name).unwrap_or(usize::MAX)).collect()
+}
+
+/// How many characters the key columns of type varchar hold.
+fn key_widths(relation: &Relation) -> Vec<Option<u32>> {
+    let Placement::Sharded { key, .. } = &relation.placement else { return Vec::new() };
+    let width = |c: &usize| {
+        let name = relation.columns.get(*c)?.type_name.strip_prefix("character varying")?;
+        if name.is_empty() { Some(u32::MAX) } else { name.strip_prefix('(')?.strip_suffix(')')?.parse().ok() }
+    };
+    key.iter().map(width).collect()
 }
 
 fn has_key(relation: &Relation, unique: &[usize]) -> bool {

@@ -106,7 +106,7 @@ impl<'q> Scattered<'_, '_, 'q> {
         let sql = self.group_text(columns.sql, groups.len(), &counts);
         let merge = MergeSpec { output, group: Some(group), distinct: None, order };
         let layout = Layout::Grouped { columns: columns.kinds, merge };
-        Ok(ScatterPlan { sql, layout, limit: counts.limit, offset: counts.offset })
+        Ok(ScatterPlan { sql, layout, limit: counts.limit, offset: counts.offset, moment: None })
     }
 
     /// One output column: a group expression, a bare aggregate, or a constant.

@@ -56,7 +56,7 @@ impl<'q> Scattered<'_, '_, 'q> {
         }
         let sql = self.rows_text(&list, &extra, copies, &order, &counts);
         let layout = Layout::Rows { copies, extra: extra.len(), distinct: merges_distinct, order };
-        Ok(ScatterPlan { sql, layout, limit: counts.limit, offset: counts.offset })
+        Ok(ScatterPlan { sql, layout, limit: counts.limit, offset: counts.offset, moment: None })
     }
 
     /// Whether the n-th output column is known to be there: ordinals count columns, items count before a `*` only.
@@ -138,6 +138,10 @@ impl<'q> Scattered<'_, '_, 'q> {
             sql.push(&format!(" ORDER BY {}", keys.join(", ")));
         }
         limit::push_limit(&mut sql, counts);
+        for clause in &clauses.locking {
+            sql.push(" ");
+            text::push_range(&mut sql, source, &clause.range);
+        }
         sql
     }
 }

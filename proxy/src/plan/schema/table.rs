@@ -113,6 +113,22 @@ pub fn create(job: &Job<'_>, is_temporary: bool, rest: Cursor<'_>) -> Decided {
     Ok(Decision::Everywhere(place.shards()))
 }
 
+/// The new table of a CREATE TABLE, if it is sharded by columns that are written in it or by its name.
+pub fn sharded_name(job: &Job<'_>) -> Option<QualifiedName> {
+    let mut rest = job.cursor;
+    let _ = rest.words(&["create", "table"]) || rest.words(&["create", "unlogged", "table"]);
+    if !job.several() || rest.tokens.len() == job.cursor.tokens.len() {
+        return None;
+    }
+    let table = read(rest)?;
+    let name = place::created(&table.name, job.context)?;
+    let parents = parents(job, &table).ok()?;
+    let columns = all_columns(job, &table, &parents).ok()?;
+    let place = new_place(job, &name, &columns, &parents).ok()?;
+    let is_new = place::existing(&name, job.context).is_none();
+    (is_new && matches!(place, Place::Sharded { .. })).then_some(name)
+}
+
 /// A temporary table is on the home connection, with all that it is made of.
 fn temporary_table(job: &Job<'_>, table: &NewTable) -> Decided {
     let likes = table.elements.iter().flat_map(|e| e.likes.iter().map(|like| &like.table));

@@ -78,13 +78,12 @@ fn whole(
 ) -> Planned {
     let tokens = without_semicolons(source.text, source.tokens);
     let moments = moment::moments(source.text, tokens);
-    let top = Some(top);
-    let blocks = [top, selected.or(top)];
+    let blocks = [Some(top), selected];
     let allowed = |block: &Option<usize>| block.is_some() && blocks.contains(block);
     let proven = anchor.and_then(|anchor| {
         statement_wide(analysis, moments.len(), allowed)?;
         anchor::all_colocated(analysis, &anchor)?;
-        anchor::local_blocks(analysis, top.unwrap_or(usize::MAX))?;
+        anchor::local_blocks(analysis, top)?;
         Ok(anchor.owner)
     });
     match proven {

@@ -43,6 +43,7 @@ fn column(text: &str) -> Column {
         type_oid: KeyType::parse_name(type_name).map_or(0, KeyType::oid),
         type_name: type_name.to_owned(),
         collation: if type_name == "text" { Collation::Linguistic } else { Collation::None },
+        collation_name: None,
         not_null: false,
         default: None,
         generated: false,
