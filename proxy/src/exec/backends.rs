@@ -51,6 +51,8 @@ pub struct Transaction {
     pub savepoints: Vec<String>,
     /// The shards that it may have written on or locked rows of, in the order of the first writes.
     pub writers: Vec<ShardId>,
+    /// The shard that joined it first: its now() is that of all.
+    pub clock: Option<ShardId>,
     /// Numbers of sequences were drawn in it, on the home shard.
     pub drew: bool,
     /// It has changed the schema, on every shard.
@@ -68,6 +70,7 @@ impl Default for Transaction {
             modes: TransactionModes::default(),
             savepoints: Vec::new(),
             writers: Vec::new(),
+            clock: None,
             drew: false,
             schema_changed: false,
             overlay: None,
@@ -193,7 +196,11 @@ impl Backends {
             }
             return Err(error);
         }
-        self.held.get_mut(index).ok_or_else(|| Error::internal("a lease is gone"))
+        let held = self.held.get_mut(index).ok_or_else(|| Error::internal("a lease is gone"))?;
+        if held.joined {
+            self.transaction.clock.get_or_insert(shard);
+        }
+        Ok(held)
     }
 
     /// A connection from the pool. One on which a session has made variables of its own cannot forget them, only empty

@@ -105,6 +105,11 @@ impl WritePlan {
         self.draws.iter().map(|d| d.count).sum()
     }
 
+    /// Whether it has the present time in it, which one server must give where several take part.
+    pub fn has_moments(&self) -> bool {
+        self.several.is_ok() && self.draws.iter().any(|d| d.when == When::Several)
+    }
+
     /// Whether values are drawn before the shards are known.
     pub fn always_draws(&self) -> bool {
         matches!(self.shape, Shape::Gathered(_)) || self.draws.iter().any(|d| d.when == When::Always)

@@ -111,6 +111,9 @@ impl Session {
             Route::Several(_) if let Some(plan) = rows.writes.as_deref() => {
                 Box::pin(self.write_simple(planned, rows, plan, values.text)).await
             }
+            Route::One(shard) if let Some(plan) = rows.writes.as_deref().filter(|p| self.needs_moments(p, shard)) => {
+                Box::pin(self.write_simple(planned, rows, plan, values.text)).await
+            }
             Route::One(shard) => {
                 self.whole(rows, shard, values.text).await?;
                 if planned.command == Command::Schema {

@@ -204,10 +204,12 @@ impl Session {
         let divided = self.divide(write, &literals, &drawn);
         self.scan.literals = literals;
         let (shards, of_rows) = divided?;
-        if shards.len() > 1 {
-            if let Err(error) = &write.plan.several {
-                return Err(error.clone().into());
-            }
+        if shards.len() > 1
+            && let Err(error) = &write.plan.several
+        {
+            return Err(error.clone().into());
+        }
+        if shards.len() > 1 || shards.first().is_some_and(|shard| self.needs_moments(write.plan, *shard)) {
             self.draw(write, &tokens, When::Several, &mut drawn).await?;
         }
         let texts = texts(write.plan, write.text, write.params, &tokens, &drawn, &shards, of_rows.as_deref());
@@ -219,6 +221,12 @@ impl Session {
         };
         let types = self.types(write.description, texts.len());
         self.run_write(write, &texts, &types, order, preface).await
+    }
+
+    /// Whether a write that is whole on one shard must take the time from another: the one that joined the
+    /// transaction first.
+    pub(super) fn needs_moments(&self, plan: &WritePlan, shard: ShardId) -> bool {
+        self.backends.transaction.clock.is_some_and(|clock| clock != shard) && plan.has_moments()
     }
 
     /// The shards that are written, in order, and for an INSERT the shard of each row.
@@ -267,7 +275,7 @@ impl Session {
         Ok(texts.into_iter().map(|text| (text.shard, text.text)).collect())
     }
 
-    /// Values that one server gives for all: the lead shard.
+    /// Values that one server gives for all: the home shard, or for times the one that joined the transaction first.
     async fn draw(&mut self, write: &Write<'_>, tokens: &[Token], when: When, drawn: &mut [Option<Value>]) -> Outcome {
         let mut first = 0;
         let mut draws = Vec::new();
@@ -283,12 +291,16 @@ impl Session {
         self.drain(false).await?;
         let sql = draw_text(&draws, write.text, tokens);
         let in_pipeline = self.pipeline.is_open();
-        let held = self.backends.acquire(HOME, &self.variables).await?;
+        let shard = match when {
+            When::Always => HOME,
+            When::Several => self.backends.transaction.clock.unwrap_or(HOME),
+        };
+        let held = self.backends.acquire(shard, &self.variables).await?;
         // What is drawn in a pipeline belongs to its transaction.
         held.unsynced |= in_pipeline;
         let answer = run_on(held, &sql).await;
-        self.note_changes(HOME);
-        self.backends.transaction.drew |= self.backends.transaction.is_block();
+        self.note_changes(shard);
+        self.backends.transaction.drew |= when == When::Always && self.backends.transaction.is_block();
         let answer = answer.map_err(|error| as_if_whole(error, &write.planned.command))?;
         self.client.write.extend_from_slice(&answer.notices);
         for (row, values) in answer.rows.into_iter().enumerate() {

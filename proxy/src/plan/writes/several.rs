@@ -171,7 +171,7 @@ fn inserted(
     plan.several = several.clone();
     let alone = matches!(&plan.shape, Shape::Rows(split) if split.rows.len() == 1);
     // One row is on one shard: without anything to draw the text goes there as it is.
-    let needed = plan.always_draws() || !(alone || several.is_err());
+    let needed = plan.always_draws() || plan.has_moments() || !(alone || several.is_err());
     Planned { plan: needed.then_some(plan), anchor: None, refused: several.err() }
 }
 
