@@ -258,3 +258,25 @@ fn a_pipeline_is_one_transaction_over_all_shards() {
     pair.both(Mode::Simple, "SELECT tenant, id, body FROM notes ORDER BY id", &[], Rows::Ordered);
     pair.finish();
 }
+
+#[test]
+fn explain_runs_nothing() {
+    let (_deployment, mut pair) = pair(3);
+    pair.proxy.execute("INSERT INTO notes (tenant, body) VALUES (1, 'a'), (2, 'b'), (5, 'c')");
+    for sql in [
+        "EXPLAIN (COSTS OFF) INSERT INTO notes (tenant, body) VALUES (1, 'a'), (2, 'b'), (5, 'c')",
+        "EXPLAIN INSERT INTO notes (tenant, body) SELECT g, 'x' FROM generate_series(1, 9) g",
+        "EXPLAIN UPDATE notes SET body = 'x', made = now()",
+        "EXPLAIN DELETE FROM notes",
+    ] {
+        let plan = pair.proxy.simple(sql).ok().column(0);
+        assert!(plan.iter().any(|line| line.contains("on shard")), "{plan:?}");
+    }
+    for sql in ["EXPLAIN ANALYZE DELETE FROM notes", "EXPLAIN ANALYZE INSERT INTO notes (tenant) VALUES (1)"] {
+        assert_eq!(pair.proxy.simple(sql).sqlstate(), Some("0A000"), "{sql}");
+    }
+    assert_eq!(
+        pair.proxy.simple("SELECT min(body), count(*), max(id) FROM notes").ok().text(),
+        [[Some("a".to_owned()), Some("3".to_owned()), Some("3".to_owned())].to_vec()]
+    );
+}

@@ -27,6 +27,7 @@ use crate::session::Failure;
 use crate::session::HOME;
 use crate::session::Outcome;
 use crate::session::Session;
+use crate::session::encoding::foreign_encoding;
 use crate::session::extended::give_rows;
 use crate::session::measure;
 use crate::session::portal::Portal;
@@ -109,6 +110,7 @@ impl Session {
         prepared: &Prepared,
         params: &[Param<'_>],
     ) -> Outcome<Portal> {
+        self.refuse_foreign(params.iter().filter(|p| p.format == 0).filter_map(|p| p.value))?;
         let unknown = || Error::internal("a write was not described");
         let description = prepared.description.clone().ok_or_else(unknown)?;
         let columns = description.fields.as_ref().map_or(0, Vec::len);
@@ -193,6 +195,10 @@ impl Session {
     /// Runs a write up to the end of its own transaction, if it has one; its rows go to the client behind `preface`.
     /// How many rows were written.
     pub(super) async fn write(&mut self, write: &Write<'_>, preface: BytesMut) -> Outcome<u64> {
+        if write.plan.always_draws() && self.is_foreign() {
+            // Keys that are drawn are hashed as bytes.
+            return Err(foreign_encoding().into());
+        }
         let tokens = lexer::tokenize(write.text, self.conforming_strings())?;
         if let Shape::Gathered(gathered) = &write.plan.shape {
             return Box::pin(self.gather(write, gathered, &tokens, preface)).await;
@@ -267,6 +273,11 @@ impl Session {
         shards: &[ShardId],
     ) -> Result<Vec<(ShardId, String)>> {
         let tokens = lexer::tokenize(values.text, self.conforming_strings())?;
+        if let Shape::Gathered(gathered) = &plan.shape {
+            let mut read = String::new();
+            writes::render(&gathered.read, values.text, &tokens, &[], &mut read);
+            return Ok(vec![(HOME, read)]);
+        }
         let of_rows = match &plan.shape {
             Shape::Rows(split) => Some(route::row_shards(&split.condition, values, &self.snapshot().catalog)?),
             Shape::Same(_) | Shape::Gathered(_) => None,
