@@ -19,6 +19,7 @@ pub struct Layout {
     maps: Vec<Map>,
     listen: String,
     pool: String,
+    settings: String,
     extra: String,
     url_suffix: String,
     login: String,
@@ -58,6 +59,7 @@ impl Layout {
             maps: Vec::new(),
             listen: String::new(),
             pool: String::new(),
+            settings: String::new(),
             extra: String::new(),
             url_suffix: String::new(),
             login: format!("{APP}:{APP}@"),
@@ -144,6 +146,12 @@ impl Layout {
         self
     }
 
+    /// Settings of the database.
+    pub fn setting(mut self, lines: &str) -> Layout {
+        let _ = writeln!(self.settings, "{lines}");
+        self
+    }
+
     /// Whole sections, appended at the end.
     pub fn extra(mut self, lines: &str) -> Layout {
         let _ = writeln!(self.extra, "{lines}");
@@ -200,6 +208,7 @@ impl Layout {
         }
         let database = &self.database;
         let _ = writeln!(out, "[database.{database}]\nunlisted_tables = \"{}\"", self.unlisted);
+        out.push_str(&self.settings);
         if self.control {
             let _ = writeln!(out, "control = \"{SUPERUSER}:{SUPERUSER}\"");
         }

@@ -217,3 +217,29 @@ fn names(line: &str) -> String {
         .collect::<Vec<_>>()
         .join(" ")
 }
+
+/// A NULL that the column does not take is PostgreSQL's to refuse; one that it takes, but no list or range does, is ours.
+#[test]
+fn a_null_key_without_a_place_is_refused() {
+    let deployment = Deployment::start(layout());
+    if direct() || deployment.layout.shards != 3 {
+        return;
+    }
+    let mut client = deployment.connect();
+    client.execute("CREATE TABLE region_hash (a text NOT NULL, b bigint, n integer)");
+    client.execute("CREATE TABLE plain_range (a integer, b text NOT NULL, n integer)");
+    let cases = [
+        ("INSERT INTO region_hash VALUES (NULL, 1, 1)", "23502"),
+        ("INSERT INTO region_hash (b) VALUES (1)", "23502"),
+        ("INSERT INTO region_hash VALUES ('us', 1, 1), ('eu', 1, 1), (NULL, 1, 1)", "23502"),
+        ("INSERT INTO plain_range VALUES (NULL, 'x', 1)", "23514"),
+        ("INSERT INTO plain_range VALUES (1, NULL, 1)", "23502"),
+    ];
+    for mode in MODES {
+        for (sql, code) in cases {
+            assert_eq!(client.run(mode, sql, &[]).sqlstate(), Some(code), "{sql}");
+        }
+    }
+    assert_eq!(client.simple("SELECT count(*) FROM region_hash").ok().value(), "0");
+    assert_eq!(client.simple("INSERT INTO region_hash VALUES ('eu', NULL, 1)").tag(), "INSERT 0 1");
+}

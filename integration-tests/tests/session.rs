@@ -424,6 +424,8 @@ fn state_does_not_reach_the_next_client() {
         "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
         "SET my.own TO 'x'",
         "BEGIN; SET my.own TO 'x'; COMMIT",
+        "BEGIN; SET LOCAL my.own TO 'x'; COMMIT",
+        "BEGIN; SELECT set_config('my.own', 'x', true); ROLLBACK",
         "BEGIN; SET ROLE helper; ROLLBACK",
         "BEGIN; SET work_mem TO '5MB'",
         "SELECT set_config('work_mem', '5MB', false)",

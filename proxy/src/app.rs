@@ -1,6 +1,7 @@
 //! The one place that builds the application, and rebuilds it on reload; and the command line.
 
 mod check;
+mod prepared;
 mod route;
 
 use crate::admin;
@@ -11,6 +12,7 @@ use crate::config::Config;
 use crate::demo;
 use crate::demo::DemoOptions;
 use crate::exec::database::Database;
+use crate::limits;
 use crate::server;
 use crate::session::registry::Shared;
 use crate::session::registry::State;
@@ -77,6 +79,12 @@ enum Command {
         #[arg(long)]
         dir: Option<PathBuf>,
     },
+    /// List the prepared transactions of commits over several shards, with what is decided of each.
+    Prepared {
+        /// The configuration file (TOML).
+        #[arg(long)]
+        config: PathBuf,
+    },
     /// Print the plan of a statement and, for the values in it, the shards.
     Route {
         /// The configuration file (TOML).
@@ -104,6 +112,7 @@ pub fn main() -> ExitCode {
             Command::Demo { shards, port, http_port, dir } => {
                 run_demo(DemoOptions { shards, port, http_port, dir }).await
             }
+            Command::Prepared { config } => prepared::print(&config).await,
             Command::Route { config, database, sql } => route::print(&config, database.as_deref(), &sql).await,
         }
     });
@@ -178,6 +187,7 @@ async fn build(config: Config, old: Option<&State>) -> Result<State, String> {
             None => {
                 let built = Arc::new(Database::new(database, &config.pool).map_err(|e| e.to_string())?);
                 built.refresh().await.map_err(|e| describe(&database.name, &e))?;
+                built.settle_all().await;
                 // At a start the shards may come later. At a reload what serves now must not give way to what cannot.
                 if let (Some(_), Some(reason)) = (old, built.shut()) {
                     return Err(describe(&database.name, &reason));
@@ -233,6 +243,7 @@ async fn serve(config: Config, path: Option<&Path>, ready: impl FnOnce()) -> Res
         tokio::spawn(admin::serve(http, Arc::clone(&shared), handle));
     }
     tokio::spawn(keep(Arc::clone(&shared)));
+    tokio::spawn(recover(Arc::clone(&shared)));
     tokio::spawn(server::accept(listener, Arc::clone(&shared)));
     tracing::info!(address = %listen.address, version = env!("CARGO_PKG_VERSION"), "listening");
     let mut terminate = signal(SignalKind::terminate()).map_err(|e| e.to_string())?;
@@ -263,6 +274,8 @@ async fn serve(config: Config, path: Option<&Path>, ready: impl FnOnce()) -> Res
     Ok(())
 }
 
+/// The time between two sweeps over the decisions on record.
+const SWEEP_SECONDS: u64 = 60;
 /// Clients that have connected and wait to be accepted.
 const BACKLOG: u32 = 1024;
 
@@ -315,6 +328,26 @@ async fn keep(shared: Arc<Shared>) {
                 tracing::error!(database = %database.config.name, %error, "database not in order");
             }
         }
+    }
+}
+
+/// Ends what crashes have left prepared, and takes decisions off the record that are not needed any more.
+async fn recover(shared: Arc<Shared>) {
+    for second in 1_u64.. {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let databases: Vec<Arc<Database>> = shared.state.load().databases.values().cloned().collect();
+        let one = async |database: &Arc<Database>| {
+            database.forget_finished().await;
+            if second.is_multiple_of(limits::RECOVERY_PAUSE.as_secs()) || !database.settlement.is_settled() {
+                database.settle_all().await;
+            }
+            if second.is_multiple_of(SWEEP_SECONDS)
+                && let Err(error) = database.sweep().await
+            {
+                tracing::debug!(database = %database.config.name, %error, "decisions not swept");
+            }
+        };
+        futures::future::join_all(databases.iter().map(one)).await;
     }
 }
 

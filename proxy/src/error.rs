@@ -7,6 +7,20 @@ use bytes::Bytes;
 use std::borrow::Cow;
 use std::fmt;
 
+/// A C function of PostgreSQL by which drivers know an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Routine {
+    RevalidateCachedQuery,
+}
+
+impl Routine {
+    pub fn name(self) -> &'static str {
+        match self {
+            Routine::RevalidateCachedQuery => "RevalidateCachedQuery",
+        }
+    }
+}
+
 /// How far the damage goes: the statement, or the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
@@ -78,6 +92,8 @@ pub mod codes {
     pub const OUT_OF_MEMORY: SqlState = SqlState::new(b"53200");
     pub const PROGRAM_LIMIT: SqlState = SqlState::new(b"54000");
     pub const STATEMENT_TOO_COMPLEX: SqlState = SqlState::new(b"54001");
+    pub const NOT_IN_PREREQUISITE_STATE: SqlState = SqlState::new(b"55000");
+    pub const LOCK_NOT_AVAILABLE: SqlState = SqlState::new(b"55P03");
     pub const QUERY_CANCELED: SqlState = SqlState::new(b"57014");
     pub const ADMIN_SHUTDOWN: SqlState = SqlState::new(b"57P01");
     pub const CANNOT_CONNECT_NOW: SqlState = SqlState::new(b"57P03");
@@ -94,7 +110,7 @@ pub struct Error {
     pub hint: Option<Cow<'static, str>>,
     pub position: Option<u32>,
     /// The C function that PostgreSQL would name: for errors that drivers know by it.
-    pub routine: Option<&'static str>,
+    pub routine: Option<Routine>,
     /// The body of the ErrorResponse that a server wrote (without type and length), when one did.
     pub raw: Option<Bytes>,
 }
@@ -157,7 +173,7 @@ impl Error {
     }
 
     #[must_use]
-    pub fn from_routine(mut self, routine: &'static str) -> Self {
+    pub fn from_routine(mut self, routine: Routine) -> Self {
         self.routine = Some(routine);
         self
     }

@@ -50,7 +50,19 @@ pub const WAIT_TIMEOUT: Duration = Duration::from_secs(5);
 pub const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a shard is not asked again after it could not be reached.
 pub const BREAKER_PAUSE: Duration = Duration::from_millis(500);
+/// How long shards may take to bind a statement over several of them before commits over several shards go on.
+pub const BIND_PATIENCE: Duration = Duration::from_millis(300);
 /// Time that running transactions have to end when the proxy drains.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time that a shard has to commit what was decided before the client is answered with a warning.
+pub const SECOND_PHASE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a decision is asked for whose COMMIT was lost on the way.
+pub const DECISION_PATIENCE: Duration = Duration::from_secs(10);
+/// A prepared transaction younger than that is left to its coordinator.
+pub const PREPARED_REST: Duration = Duration::from_secs(5);
+/// The time between two looks at what is prepared on the shards.
+pub const RECOVERY_PAUSE: Duration = Duration::from_secs(5);
+/// Decisions kept to be taken off the record; those beyond are swept later.
+pub const FINISHED_DECISIONS: usize = 100_000;
 /// The least time between two catalog reads that unknown names ask for.
 pub const CATALOG_REFRESH_PAUSE: Duration = Duration::from_secs(1);

@@ -152,7 +152,7 @@ fn single_key(condition: &KeyCondition, values: &Values<'_>, catalog: &Catalog, 
     }
     match map.locate_typed(&condition.types, std::slice::from_ref(&value)) {
         Some(shard) => Ok(Some(Route::One(shard))),
-        None if row && write => Err(no_place(condition, map)),
+        None if row && write && !condition.is_violated(&[value]) => Err(no_place(condition, map)),
         None => Ok(Some(Route::Nowhere)),
     }
 }
@@ -217,7 +217,9 @@ pub fn row_shards(condition: &KeyCondition, values: &Values<'_>, catalog: &Catal
         for (column, source) in sources.iter().enumerate() {
             key.push(written(condition, column, source, values)?);
         }
-        shards.push(map.locate_typed(&condition.types, &key).ok_or_else(|| no_place(condition, map))?);
+        let told = || map.shards().first().copied().filter(|_| condition.is_violated(&key));
+        let shard = map.locate_typed(&condition.types, &key).or_else(told);
+        shards.push(shard.ok_or_else(|| no_place(condition, map))?);
     }
     Ok(shards)
 }
@@ -327,7 +329,8 @@ impl Bounds<'_> {
         let whole = bounds.iter().all(|b| matches!(b, Bound::Is(_)));
         let key: Vec<Datum> =
             bounds.iter().filter_map(|b| if let Bound::Is(v) = b { Some(v.clone()) } else { None }).collect();
-        if is_row && whole && self.map.locate_typed(&self.condition.types, &key).is_none() {
+        let nowhere = || self.map.locate_typed(&self.condition.types, &key).is_none();
+        if is_row && whole && nowhere() && !self.condition.is_violated(&key) {
             return Err(no_place(self.condition, self.map));
         }
         Ok(())
@@ -482,6 +485,13 @@ fn undetermined(condition: &KeyCondition, column: usize) -> Error {
     let name = condition.names.get(column).map_or("?", String::as_str);
     Error::unsupported(format!("the shard key value of column {name} cannot be determined here"))
         .hint("Give the shard key as a constant or a parameter of the column's own type, in its plain form.")
+}
+
+impl KeyCondition {
+    /// Whether a key that is written has NULL where its column does not take it: any shard says so (23502).
+    fn is_violated(&self, key: &[Datum]) -> bool {
+        key.iter().zip(&self.not_null).any(|(value, not_null)| *not_null && *value == Datum::Null)
+    }
 }
 
 fn no_place(condition: &KeyCondition, map: &ShardMap) -> Error {

@@ -11,6 +11,10 @@ pub const PINS_TOTAL: &str = "shardway_session_pins_total";
 pub const CLIENT_RECEIVED_BYTES_TOTAL: &str = "shardway_client_received_bytes_total";
 pub const CLIENT_SENT_BYTES_TOTAL: &str = "shardway_client_sent_bytes_total";
 pub const LOGINS_TOTAL: &str = "shardway_logins_total";
+pub const COMMITS_TOTAL: &str = "shardway_commits_total";
+pub const RECOVERED_TOTAL: &str = "shardway_recovered_transactions_total";
+pub const PREPARED: &str = "shardway_prepared_transactions";
+pub const PREPARED_OLDEST_SECONDS: &str = "shardway_prepared_transaction_oldest_seconds";
 pub const CATALOG_VERSION: &str = "shardway_catalog_version";
 pub const BUILD_INFO: &str = "shardway_build_info";
 
@@ -19,6 +23,8 @@ pub const GAUGES: &[(&str, &str)] = &[
     (CLIENTS, "Clients by state: idle, or active (logging in, at work, or in a transaction)."),
     (SERVER_CONNECTIONS, "Server connections by database, shard, user and state (idle, used)."),
     (POOL_WAITING, "Clients that wait for a server connection."),
+    (PREPARED, "Transactions over several shards that are prepared, by database and shard."),
+    (PREPARED_OLDEST_SECONDS, "Age of the oldest prepared transaction, by database and shard."),
     (CATALOG_VERSION, "Version of the catalog snapshot of a database."),
     (BUILD_INFO, "The version of the program; always 1."),
 ];
@@ -33,6 +39,11 @@ pub const COUNTERS: &[(&str, &str)] = &[
     (PINS_TOTAL, "Sessions tied to a server connection, by reason."),
     (CLIENT_RECEIVED_BYTES_TOTAL, "Bytes received from clients."),
     (CLIENT_SENT_BYTES_TOTAL, "Bytes sent to clients."),
+    (
+        COMMITS_TOTAL,
+        "Ends of transactions that asked to commit, by kind (one: at most one shard wrote, two_phase, one_phase) and outcome.",
+    ),
+    (RECOVERED_TOTAL, "Prepared transactions that recovery has ended, by outcome."),
     (LOGINS_TOTAL, "Logins of clients by outcome."),
 ];
 

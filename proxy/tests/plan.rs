@@ -312,5 +312,6 @@ fn database() -> config::Database {
         column_rules: Vec::new(),
         functions: Vec::new(),
         merge_bytes: 1 << 20,
+        commit: config::CommitMode::TwoPhase,
     }
 }

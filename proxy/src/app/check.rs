@@ -5,6 +5,7 @@ use crate::app::load;
 use crate::auth::logins::Logins;
 use crate::catalog::ShardId;
 use crate::config;
+use crate::config::CommitMode;
 use crate::config::Config;
 use crate::config::Login;
 use crate::control::PlacementVerdict;
@@ -76,6 +77,7 @@ impl Findings {
             Err(error) => self.problems.push(describe(&database.name, &error)),
         }
         self.placement(&built, reached.len() == answers.len(), depth).await;
+        self.commits(config, &built, logins, &reached).await;
         let refused = refused_logins(config, &built, logins, &reached).await;
         let logged_in = config.users.len();
         self.problems.extend(refused);
@@ -85,6 +87,37 @@ impl Findings {
             database.name,
             database.shards.len()
         ));
+    }
+
+    /// Whether writes on several shards can commit atomically, and recovery can end what is left prepared.
+    async fn commits(&mut self, config: &Config, built: &Database, logins: &Logins, reached: &[ShardId]) {
+        let database = &built.config;
+        if database.shards.len() < 2 || database.commit == CommitMode::OnePhase {
+            return;
+        }
+        for &shard in reached {
+            let at = usize::from(shard.0);
+            match built.control().commit_facts(at, &database.name).await {
+                // The proxy makes what is its own when it starts.
+                Ok(facts) if facts.max_prepared_transactions > 0 => {}
+                Ok(facts) => self.remarks.extend(built.lacks(shard, &facts).map(|e| describe(&database.name, &e))),
+                Err(error) => self.problems.push(describe(&database.name, &error)),
+            }
+            let users = config.users.iter().map(|u| logins.server_login(&u.name, built.url_login(shard)).user);
+            let users: Vec<String> = users.collect();
+            let users: Vec<&str> = users.iter().map(String::as_str).collect();
+            match built.control().foreign_roles(at, &users).await {
+                Ok(foreign) if foreign.is_empty() => {}
+                Ok(foreign) => self.remarks.push(format!(
+                    "database {}: the control login may not act for {} on shard {}\n  After a crash it could not end \
+                     their prepared transactions: GRANT these roles to it.",
+                    database.name,
+                    foreign.join(", "),
+                    built.shard_name(shard)
+                )),
+                Err(error) => self.problems.push(describe(&database.name, &error)),
+            }
+        }
     }
 
     /// Whether the configuration would find every row.

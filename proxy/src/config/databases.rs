@@ -1,5 +1,6 @@
 //! As written → as used: databases with their shards, tables, column rules and functions.
 
+use crate::config::CommitMode;
 use crate::config::Database;
 use crate::config::Endpoint;
 use crate::config::FunctionConfig;
@@ -87,6 +88,7 @@ fn database(checker: &Checker<'_>, file: &DatabaseFile) -> Database {
         ("reference", UnlistedTables::Reference),
         ("refuse", UnlistedTables::Refuse),
     ];
+    let commits = [("two_phase", CommitMode::TwoPhase), ("one_phase", CommitMode::OnePhase)];
     let memory = file.merge_memory.as_ref().and_then(|at| checker.take(at, |text| units::size(text)));
     checker.unique("shard map", file.maps.iter().filter_map(|map| map.name.as_ref()));
     Database {
@@ -99,6 +101,7 @@ fn database(checker: &Checker<'_>, file: &DatabaseFile) -> Database {
         column_rules: column_rules(checker, &names, &file.column_rules),
         functions: file.functions.iter().filter_map(|section| function(checker, &names, section)).collect(),
         merge_bytes: memory.unwrap_or(limits::MERGE_BYTES),
+        commit: checker.choice(&file.commit, &commits).unwrap_or(CommitMode::TwoPhase),
     }
 }
 

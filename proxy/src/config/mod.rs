@@ -153,6 +153,16 @@ pub struct Database {
     pub functions: Vec<FunctionConfig>,
     /// Memory of one merge.
     pub merge_bytes: usize,
+    pub commit: CommitMode,
+}
+
+/// How a transaction that has written on several shards commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommitMode {
+    /// Everywhere or nowhere, by PostgreSQL's prepared transactions.
+    TwoPhase,
+    /// One shard after the other: what dies in between leaves it committed on some only.
+    OnePhase,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 
 mod connect;
 mod decide;
+pub mod decision;
 mod place;
 mod placement;
 mod record;

@@ -51,6 +51,8 @@ pub struct Transaction {
     pub savepoints: Vec<String>,
     /// The shards that it may have written on or locked rows of, in the order of the first writes.
     pub writers: Vec<ShardId>,
+    /// Those that hold what cannot be prepared and matters at commit: notifications, holdable cursors.
+    pub bound: Vec<ShardId>,
     /// The shard that joined it first: its now() is that of all.
     pub clock: Option<ShardId>,
     /// Numbers of sequences were drawn in it, on the home shard.
@@ -59,6 +61,8 @@ pub struct Transaction {
     pub schema_changed: bool,
     /// The catalog as it sees it.
     pub overlay: Option<Arc<Snapshot>>,
+    /// How many commits over several shards had ended when it took its first snapshot, if it keeps that.
+    pub snapshot: Option<u64>,
     /// A setting was changed in it, so that a rollback changes settings on the servers.
     pub settings_changed: bool,
 }
@@ -70,10 +74,12 @@ impl Default for Transaction {
             modes: TransactionModes::default(),
             savepoints: Vec::new(),
             writers: Vec::new(),
+            bound: Vec::new(),
             clock: None,
             drew: false,
             schema_changed: false,
             overlay: None,
+            snapshot: None,
             settings_changed: false,
         }
     }
@@ -160,6 +166,10 @@ impl Backends {
     /// What the pool says; what the server says to a setting or to BEGIN.
     pub async fn acquire(&mut self, shard: ShardId, variables: &Variables) -> Result<&mut Held> {
         let mut fresh = false;
+        if !self.database.settlement.is_settled() {
+            // Also what is held already must not show the past.
+            Box::pin(self.database.admit_settled(shard)).await?;
+        }
         let index = match self.held.iter().position(|h| h.shard == shard) {
             Some(index) => index,
             None => {
@@ -186,15 +196,19 @@ impl Backends {
             )
             .hint("Roll the transaction back and try again."));
         }
-        if !is_settled(held, &self.transaction, variables)
-            && let Err(error) = Box::pin(settle(held, &self.transaction, variables)).await
-        {
-            Box::pin(leave_block(held)).await;
-            if fresh && !held.joined {
-                let held = self.held.swap_remove(index);
-                self.release(held).await;
+        if !is_settled(held, &self.transaction, variables) {
+            let joined = held.joined;
+            if let Err(error) = Box::pin(settle(held, &self.transaction, variables)).await {
+                Box::pin(leave_block(held)).await;
+                if fresh && !held.joined {
+                    let held = self.held.swap_remove(index);
+                    self.release(held).await;
+                }
+                return Err(error);
             }
-            return Err(error);
+            if self.transaction.snapshot.is_some() && !joined && held.joined {
+                Box::pin(self.join_late(shard)).await?;
+            }
         }
         let held = self.held.get_mut(index).ok_or_else(|| Error::internal("a lease is gone"))?;
         if held.joined {
@@ -290,53 +304,10 @@ impl Backends {
         }
     }
 
-    /// Ends the transaction on every participant with `COMMIT` or `ROLLBACK`: the writer first, so that its answer is
-    /// the answer.
-    ///
-    /// # Errors
-    /// The writer's error (then the others are rolled back); 08006 or 08007 when it was lost.
-    pub async fn end(&mut self, commit: bool) -> Result<bool> {
-        let writers = self.transaction.writers.clone();
-        self.held.sort_by_key(|h| (!writers.contains(&h.shard), h.shard));
-        let mut committed = commit;
-        let mut failure: Option<Error> = None;
-        let schema_changed = self.transaction.schema_changed;
-        let mut first = true;
-        for held in &mut self.held {
-            if !held.joined {
-                continue;
-            }
-            held.joined = false;
-            let verb = if committed { "COMMIT" } else { "ROLLBACK" };
-            let answer = run_on(held, verb).await;
-            match answer {
-                Ok(answer) => {
-                    held.lease.news.extend_from_slice(&answer.notices);
-                    committed &= answer.tag == "COMMIT";
-                }
-                Err(error) => {
-                    held.lease.broken |= held.lease.status != Status::Idle;
-                    if committed && (first || schema_changed || writers.contains(&held.shard)) {
-                        let error =
-                            if crate::error::codes::CONNECTION_FAILURE == error.code && writers.contains(&held.shard) {
-                                Error::new(
-                                    crate::error::codes::TRANSACTION_UNKNOWN,
-                                    "the outcome of the transaction is unknown",
-                                )
-                                .detail(error.to_string())
-                            } else {
-                                error
-                            };
-                        failure.get_or_insert(error);
-                        committed = false;
-                    }
-                }
-            }
-            first = false;
-        }
-        match failure {
-            Some(error) => Err(error),
-            None => Ok(committed),
+    /// Notes that a shard holds what cannot be prepared and becomes real at commit.
+    pub fn note_bound(&mut self, shard: ShardId) {
+        if !self.transaction.bound.contains(&shard) {
+            self.transaction.bound.push(shard);
         }
     }
 

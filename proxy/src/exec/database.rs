@@ -13,6 +13,8 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::error::codes;
 use crate::exec::cache::PlanCache;
+use crate::exec::room::Room;
+use crate::exec::settle::Settlement;
 use crate::limits;
 use crate::pool::Connector;
 use crate::pool::Pool;
@@ -50,6 +52,9 @@ pub struct Database {
     greetings: Mutex<HashMap<String, Arc<BTreeMap<String, String>>>>,
     ready: AtomicBool,
     gate: Mutex<Gate>,
+    /// Prepared transactions, and which shards wait for their end.
+    pub settlement: Settlement,
+    pub room: Room,
 }
 
 /// Which shards may not be used, as long as not all of them have been checked.
@@ -107,6 +112,8 @@ impl Database {
             greetings: Mutex::new(HashMap::new()),
             ready: AtomicBool::new(false),
             gate: Mutex::new(Gate::Shut(Error::new(codes::CONNECTION_FAILURE, "no shard has been reached yet"))),
+            settlement: Settlement::new(config.shards.len()),
+            room: Room::default(),
         })
     }
 

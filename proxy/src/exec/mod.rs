@@ -2,10 +2,15 @@
 
 pub mod backends;
 pub mod cache;
+pub mod commit;
 pub mod copy;
 pub mod database;
 pub mod everyone;
 pub mod finish;
+pub mod gid;
 pub mod relay;
+pub mod room;
 pub mod scatter;
+pub mod settle;
+pub mod snapshots;
 pub mod split;

@@ -12,6 +12,9 @@ use crate::exec::cache::Planned;
 use crate::exec::finish;
 use crate::exec::finish::FinalStatement;
 use crate::exec::relay::Broken;
+use crate::exec::room::Room;
+use crate::exec::snapshots;
+use crate::exec::snapshots::Bound;
 use crate::limits;
 use crate::merge::Merge;
 use crate::merge::Want;
@@ -236,14 +239,18 @@ pub async fn run(
     description: &Description,
     preface: BytesMut,
 ) -> Result<Result<u64>, Broken> {
-    let started = match start(backends, variables, execution, description).await {
+    let database = Arc::clone(&backends.database);
+    let started = match start(backends, &database.room, variables, execution, description).await {
         Ok(started) => started,
         // What was sent already is answered; it must not be taken for the answer to the next statement.
         Err(error) => return bring_back(backends, execution.shards, Ok(Err(error))).await.map(|r| r.map(|()| 0)),
     };
-    let Started { mut merge, last, parameters } = started;
+    let Started { mut merge, last, parameters, bound } = started;
     let mut preface = preface;
     let Some(last) = last else {
+        if bound.told {
+            client.write.extend_from_slice(&preface.split());
+        }
         let outcome = drive(backends, client, execution.shards, execution.keep, &mut merge, &mut preface).await;
         client.write.extend_from_slice(&preface);
         return bring_back(backends, execution.shards, outcome).await.map(|r| r.map(|()| merge.rows()));
@@ -265,12 +272,13 @@ pub async fn run(
 }
 
 /// What the shards were sent.
-struct Started {
+struct Started<'r> {
     merge: Merge,
     /// What one server runs over their rows.
     last: Option<Arc<FinalStatement>>,
     /// Parameter formats and values, those of the times too.
     parameters: BytesMut,
+    bound: Bound<'r>,
 }
 
 /// Sends the final statement with the shards' rows.
@@ -286,22 +294,26 @@ async fn start_last(
     execution.formats.iter().for_each(|format| tail.put_i16(*format));
     let first = execution.shards.first().copied().ok_or_else(|| Error::internal("a scatter over no shards"))?;
     let held = backends.find(first).ok_or_else(|| Error::internal("a lease is gone"))?;
-    send(held, last.number, last.text.as_bytes(), &last.types, &tail);
+    put_bind(held, last.number, last.text.as_bytes(), &last.types, &tail);
+    put_execute(held);
     flush(held).await
 }
 
-/// Adds a statement's execution, with the end that its connection needs.
-fn send(held: &mut Held, number: u64, text: &[u8], types: &[Oid], tail: &[u8]) {
-    let unsynced = held.unsynced;
-    held.answering = true;
-    held.owes_ready = !unsynced;
+/// Adds a statement's Bind.
+fn put_bind(held: &mut Held, number: u64, text: &[u8], types: &[Oid], tail: &[u8]) {
     let server: &mut ServerConnection = &mut held.lease;
     server.broken = true;
     prepare_here(server, number, text, types);
-    let out = &mut server.io.write;
-    frontend::put_bind(out, b"", statement_name(number).as_bytes(), tail);
+    frontend::put_bind(&mut server.io.write, b"", statement_name(number).as_bytes(), tail);
+}
+
+/// Adds the execution of what is bound, with the end that its connection needs.
+pub(super) fn put_execute(held: &mut Held) {
+    held.answering = true;
+    held.owes_ready = !held.unsynced;
+    let out = &mut held.lease.io.write;
     frontend::put_execute(out, b"", 0);
-    frontend::put_empty(out, if unsynced { frontend::FLUSH } else { frontend::SYNC });
+    frontend::put_empty(out, if held.unsynced { frontend::FLUSH } else { frontend::SYNC });
 }
 
 async fn flush(held: &mut Held) -> Result<()> {
@@ -315,12 +327,13 @@ async fn flush(held: &mut Held) -> Result<()> {
 }
 
 /// Sends to every shard what it has to run.
-async fn start(
+async fn start<'r>(
     backends: &mut Backends,
+    room: &'r Room,
     variables: &Variables,
     execution: &Execution<'_>,
     description: &Description,
-) -> Result<Started> {
+) -> Result<Started<'r>> {
     let fields = description.fields.as_deref().unwrap_or_default();
     let client_types: Vec<Oid> = fields.iter().map(|f| f.type_oid).collect();
     let catalog = Arc::clone(&backends.database.snapshot().catalog);
@@ -365,16 +378,24 @@ async fn start(
             (merge, None)
         }
     };
-    for &shard in execution.shards {
-        let held = backends.find(shard).ok_or_else(|| Error::internal("a lease is gone"))?;
-        send(held, execution.planned.scatter_number, execution.text.as_bytes(), &params, &tail);
+    let (number, text) = (execution.planned.scatter_number, execution.text.as_bytes());
+    let put = |held: &mut Held| put_bind(held, number, text, &params, &tail);
+    let bound = snapshots::bind(backends, room, variables, execution.shards, put).await?;
+    execute_all(backends, execution.shards).await?;
+    Ok(Started { merge, last, parameters, bound })
+}
+
+/// Starts what is bound on every shard, before any is waited for.
+pub(super) async fn execute_all(backends: &mut Backends, shards: &[ShardId]) -> Result<()> {
+    for &shard in shards {
+        put_execute(backends.find(shard).ok_or_else(|| Error::internal("a lease is gone"))?);
     }
-    for &shard in execution.shards {
+    for &shard in shards {
         if let Some(held) = backends.find(shard) {
             flush(held).await?;
         }
     }
-    Ok(Started { merge, last, parameters })
+    Ok(())
 }
 
 fn differing(what: &str) -> Error {
@@ -544,7 +565,7 @@ fn received(server: &mut ServerConnection, got: std::io::Result<usize>) -> Resul
 }
 
 /// The error that a shard has reported, as the client is to see it.
-fn failed(server: &mut ServerConnection, body: &[u8]) -> Error {
+pub(super) fn failed(server: &mut ServerConnection, body: &[u8]) -> Error {
     let error = backend::error(body);
     server.not_confirmed();
     if error.is_fatal() { server.ended(&error) } else { without_position(error) }

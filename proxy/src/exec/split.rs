@@ -6,9 +6,13 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::exec::backends::Backends;
 use crate::exec::relay::Broken;
+use crate::exec::room::Room;
 use crate::exec::scatter::Join;
 use crate::exec::scatter::bring_back;
 use crate::exec::scatter::drive;
+use crate::exec::scatter::execute_all;
+use crate::exec::snapshots;
+use crate::exec::snapshots::Bound;
 use crate::merge::Want;
 use crate::net::Connection;
 use crate::pool::ServerConnection;
@@ -19,6 +23,7 @@ use crate::wire::frontend;
 use bytes::BufMut;
 use bytes::Bytes;
 use bytes::BytesMut;
+use std::sync::Arc;
 
 /// What one shard runs.
 #[derive(Debug)]
@@ -56,9 +61,14 @@ pub async fn run(
     mut preface: BytesMut,
 ) -> Result<Result<u64>, Broken> {
     let shards: Vec<ShardId> = execution.texts.iter().map(|t| t.shard).collect();
-    if let Err(error) = start(backends, variables, &execution).await {
+    let database = Arc::clone(&backends.database);
+    let bound = match start(backends, &database.room, variables, &execution, &shards).await {
+        Ok(bound) => bound,
         // What was sent already is answered; it must not be taken for the answer to the next statement.
-        return bring_back(backends, &shards, Ok(Err(error))).await.map(|r| r.map(|()| 0));
+        Err(error) => return bring_back(backends, &shards, Ok(Err(error))).await.map(|r| r.map(|()| 0)),
+    };
+    if bound.told {
+        client.write.extend_from_slice(&preface.split());
     }
     let mut rows = Rows::new(execution.order, shards.len());
     let outcome = drive(backends, client, &shards, execution.keep, &mut rows, &mut preface).await;
@@ -66,35 +76,30 @@ pub async fn run(
     bring_back(backends, &shards, outcome).await.map(|r| r.map(|()| rows.written))
 }
 
-async fn start(backends: &mut Backends, variables: &Variables, execution: &Execution<'_>) -> Result<()> {
+async fn start<'r>(
+    backends: &mut Backends,
+    room: &'r Room,
+    variables: &Variables,
+    execution: &Execution<'_>,
+    shards: &[ShardId],
+) -> Result<Bound<'r>> {
     // Every connection first: one that cannot be had must not leave others at work.
     for text in execution.texts {
-        backends.acquire(text.shard, variables).await?;
-    }
-    for text in execution.texts {
-        let held = backends.find(text.shard).ok_or_else(|| Error::internal("a lease is gone"))?;
+        let held = backends.acquire(text.shard, variables).await?;
         held.unsynced |= execution.in_pipeline;
-        held.answering = true;
-        held.owes_ready = !held.unsynced;
-        let unsynced = held.unsynced;
+    }
+    let bound = snapshots::bind(backends, room, variables, shards, |held| {
+        let Some(text) = execution.texts.iter().find(|text| text.shard == held.shard) else { return };
         let server: &mut ServerConnection = &mut held.lease;
         server.changed.clear();
         server.broken = true;
         let out = &mut server.io.write;
         frontend::put_parse(out, b"", text.text.as_bytes(), execution.types);
         frontend::put_bind(out, b"", b"", &bind_tail(&text.parameters, execution.formats));
-        frontend::put_execute(out, b"", 0);
-        frontend::put_empty(out, if unsynced { frontend::FLUSH } else { frontend::SYNC });
-    }
-    for text in execution.texts {
-        if let Some(held) = backends.find(text.shard)
-            && let Err(e) = held.lease.io.flush().await
-        {
-            held.lease.dead = true;
-            return Err(held.lease.lost(&e));
-        }
-    }
-    Ok(())
+    });
+    let bound = bound.await?;
+    execute_all(backends, shards).await?;
+    Ok(bound)
 }
 
 fn bind_tail(parameters: &[u8], formats: &[i16]) -> BytesMut {

@@ -256,6 +256,7 @@ impl<'a> Analysis<'a> {
             names: self.key_names(owner)?,
             widths: Vec::new(),
             expr,
+            not_null: Vec::new(),
         })
     }
 

@@ -214,6 +214,30 @@ fn builtin_special(name: &str, volatility: Volatility) -> Option<Kind> {
     })
 }
 
+/// Whether a setting's value is the server's own, and no session can make it equal on all.
+pub fn is_server_setting(name: &str) -> bool {
+    const OF_SERVER: [&str; 16] = [
+        "archive_",
+        "cluster_name",
+        "config_file",
+        "data_",
+        "external_pid_file",
+        "hba_file",
+        "ident_file",
+        "in_hot_standby",
+        "listen_addresses",
+        "log_",
+        "max_",
+        "port",
+        "server_version",
+        "shared_",
+        "ssl",
+        "unix_socket_",
+    ];
+    let name = name.to_ascii_lowercase();
+    !name.contains('.') && OF_SERVER.iter().any(|start| name.starts_with(start))
+}
+
 /// Declared IMMUTABLE, or in C or built in from an extension.
 fn is_transparent(function: &UserFunction) -> bool {
     function.kind != FunctionKind::Procedure

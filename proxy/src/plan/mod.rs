@@ -190,6 +190,8 @@ pub struct KeyCondition {
     /// Of rows that are written: how many characters a column of type varchar holds; empty for conditions.
     pub widths: Vec<Option<u32>>,
     pub expr: KeyExpr,
+    /// Of each key column of a table that rows are written to, whether it is NOT NULL; else empty.
+    pub not_null: Vec<bool>,
 }
 
 /// A condition over the columns of a shard key; `column` is the position in the key.
@@ -426,6 +428,8 @@ pub struct EverywherePlan {
     /// A sharded table that is made: the bigint sequences of its columns must not give on one shard what they give on
     /// another.
     pub numbers: Option<QualifiedName>,
+    /// The text for each shard, where they have not all of the things that it names; else empty.
+    pub texts: Vec<(ShardId, String)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -67,6 +67,8 @@ impl Stop {
 #[derive(Clone, Debug)]
 enum Decision {
     Everywhere(OnShards),
+    /// Each of these shards gets a text of its own, with the things that it has.
+    Apart(Vec<(ShardId, String)>),
     /// On one connection: temporary tables, and what reads rows.
     Rows(Box<RowsPlan>),
 }
@@ -101,17 +103,20 @@ pub fn plan(statement: &Statement, context: &Context<'_>) -> Plan {
     let job = Job { context, cursor };
     let flags = Flags::of(cursor, context);
     let decided = if job.several() { several_shards(&job) } else { one_shard(&job, flags) };
-    match decided {
-        Ok(Decision::Everywhere(shards)) => Plan::Everywhere(EverywherePlan {
-            shards,
-            outside_transaction: flags.outside_transaction,
-            effect: flags.effect,
-            changes_schema: flags.changes_schema,
-            numbers: table::sharded_name(&job),
-        }),
-        Ok(Decision::Rows(plan)) => Plan::Rows(*plan),
-        Err(stop) => stop.plan(),
-    }
+    let (shards, texts) = match decided {
+        Ok(Decision::Everywhere(shards)) => (shards, Vec::new()),
+        Ok(Decision::Apart(texts)) => (OnShards::Some(texts.iter().map(|(shard, _)| *shard).collect()), texts),
+        Ok(Decision::Rows(plan)) => return Plan::Rows(*plan),
+        Err(stop) => return stop.plan(),
+    };
+    Plan::Everywhere(EverywherePlan {
+        shards,
+        texts,
+        outside_transaction: flags.outside_transaction,
+        effect: flags.effect,
+        changes_schema: flags.changes_schema,
+        numbers: table::sharded_name(&job).or_else(|| alter::numbered(&job)),
+    })
 }
 
 /// All of it on one shard: nothing to check, but temporary tables and queries are still told apart.
@@ -194,6 +199,32 @@ fn decided(job: &Job<'_>, names: &[Vec<String>], usage: place::Use) -> Decided {
         place::Together::At(shards) => Ok(Decision::Everywhere(shards)),
         place::Together::Temporary => Ok(Decision::Rows(Box::new(at_home(job)))),
     }
+}
+
+/// As [`decided`], for a list of names in the statement: where they are not all on the same shards, each shard gets the
+/// statement with those that it has.
+fn decided_list(job: &Job<'_>, list: &Cursor<'_>, names: &[Vec<String>], usage: place::Use) -> Decided {
+    let (Some(range), [_, _, ..]) = (list.range(), names) else { return decided(job, names, usage) };
+    let Some(places) = place::each(names, usage, job.context)? else { return decided(job, names, usage) };
+    if places.windows(2).all(|pair| pair.first() == pair.last()) {
+        return decided(job, names, usage);
+    }
+    let (before, after) = (job.cursor.text.get(..range.start), job.cursor.text.get(range.end..));
+    let (Some(before), Some(after)) = (before, after) else { return Err(job.unread()) };
+    let items = list.items();
+    let mut texts = Vec::new();
+    for shard in job.context.catalog.all_shards() {
+        let is_there = |place: &OnShards| match place {
+            OnShards::All => true,
+            OnShards::Some(shards) => shards.contains(&shard),
+        };
+        let there = items.iter().zip(&places).filter(|(_, place)| is_there(place)).map(|(item, _)| item.rest());
+        let there: Vec<&str> = there.collect();
+        if !there.is_empty() {
+            texts.push((shard, format!("{before}{}{after}", there.join(", "))));
+        }
+    }
+    Ok(Decision::Apart(texts))
 }
 
 /// The shard of statements that are not spread.

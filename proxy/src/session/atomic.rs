@@ -5,6 +5,7 @@
 //! nothing is to be done but to note who writes.
 
 use crate::catalog::ShardId;
+use crate::config::CommitMode;
 use crate::error::Error;
 use crate::error::Result;
 use crate::error::codes;
@@ -33,6 +34,7 @@ impl Session {
     pub(super) async fn begin_writes(&mut self, shards: &[ShardId]) -> Outcome<OwnTransaction> {
         self.refuse_if_failed()?;
         self.refuse_serializable_writes(shards)?;
+        self.refuse_torn_writes(shards).await?;
         let own = self.share_transaction().await?;
         for &shard in shards {
             self.backends.note_write(shard);
@@ -81,10 +83,32 @@ impl Session {
     pub(super) async fn join_writers(&mut self, shard: ShardId) -> Outcome {
         if self.backends.transaction.writers.iter().any(|s| *s != shard) {
             self.refuse_serializable_writes(&[shard])?;
+            self.refuse_torn_writes(&[shard]).await?;
             let _joined = self.share_transaction().await?;
         }
         self.backends.note_write(shard);
         Ok(())
+    }
+
+    /// What could not be committed atomically is refused before it is done.
+    ///
+    /// # Errors
+    /// 55000 with what a shard lacks.
+    pub(super) async fn refuse_torn_writes(&self, shards: &[ShardId]) -> Result<()> {
+        let database = &self.backends.database;
+        let mut all = self.backends.transaction.writers.clone();
+        all.extend(shards.iter().filter(|s| !self.backends.transaction.writers.contains(s)));
+        if all.len() > 1 && database.config.commit == CommitMode::TwoPhase {
+            database.may_commit_over(&all).await?;
+        }
+        Ok(())
+    }
+
+    /// Notes what cannot be prepared on a shard, if a transaction is open that it belongs to.
+    pub(super) fn note_bound(&mut self, shard: ShardId) {
+        if self.backends.transaction.is_block() || self.pipeline.is_open() {
+            self.backends.note_bound(shard);
+        }
     }
 
     /// Serializable transactions of several servers are not serializable together.

@@ -61,6 +61,7 @@ impl Session {
             Command::Fetch { cursor } | Command::Move { cursor } => self.on_cursor(cursor, text).await,
             Command::CloseCursor(name) => self.close_cursor(name.as_deref(), text).await,
             Command::Listen(_) => {
+                self.note_bound(HOME);
                 self.forward(HOME, text.as_bytes()).await?;
                 self.pin(HOME, PinReason::Listen);
                 Ok(())
@@ -73,7 +74,10 @@ impl Session {
                 backend::put_command_complete(&mut self.client.write, "UNLISTEN");
                 Ok(())
             }
-            Command::Notify(_) => self.forward(HOME, text.as_bytes()).await,
+            Command::Notify(_) => {
+                self.note_bound(HOME);
+                self.forward(HOME, text.as_bytes()).await
+            }
             Command::SetConstraints => self.on_participants(text, "SET CONSTRAINTS").await,
             _ => self.forward(HOME, text.as_bytes()).await,
         }
@@ -305,6 +309,7 @@ impl Session {
         };
         self.forward(shard, text.as_bytes()).await?;
         if hold {
+            self.note_bound(shard);
             self.pin(shard, PinReason::HoldCursor);
         }
         self.cursors.insert(name.to_owned(), Cursor { shard, hold });

@@ -26,7 +26,7 @@ impl Session {
     pub(super) async fn everywhere(&mut self, plan: &EverywherePlan, text: &str) -> Outcome {
         let shards = self.shards_of(plan, text);
         if plan.outside_transaction {
-            self.one_after_the_other(&shards, text).await
+            self.one_after_the_other(plan, &shards, text).await
         } else {
             self.in_one_transaction(plan, &shards, text).await
         }
@@ -52,10 +52,10 @@ impl Session {
 
     /// Runs the text on each shard. The first shard's tag and notices are the client's, once all is done; the others
     /// are silent, unless they fail.
-    async fn on_each(&mut self, shards: &[ShardId], text: &str) -> Outcome<Answer> {
+    async fn on_each(&mut self, plan: &EverywherePlan, shards: &[ShardId], text: &str) -> Outcome<Answer> {
         let mut first = None;
         for &shard in shards {
-            let answer = self.on_one(shard, text).await?;
+            let answer = self.on_one(shard, own_text(plan, shard, text)).await?;
             first.get_or_insert(answer);
         }
         first.ok_or_else(|| Error::internal("a statement for no shard").into())
@@ -75,6 +75,9 @@ impl Session {
     }
 
     async fn in_one_transaction(&mut self, plan: &EverywherePlan, shards: &[ShardId], text: &str) -> Outcome {
+        if plan.changes_schema {
+            self.refuse_torn_writes(shards).await?;
+        }
         let own = self.share_transaction().await?;
         for &shard in shards {
             self.backends.note_write(shard);
@@ -89,7 +92,7 @@ impl Session {
         }
         let mut answer = None;
         if outcome.is_ok() {
-            match self.on_each(shards, text).await {
+            match self.on_each(plan, shards, text).await {
                 Ok(got) => answer = Some(got),
                 Err(failure) => outcome = Err(failure),
             }
@@ -156,7 +159,7 @@ impl Session {
         Ok(())
     }
 
-    async fn one_after_the_other(&mut self, shards: &[ShardId], text: &str) -> Outcome {
+    async fn one_after_the_other(&mut self, plan: &EverywherePlan, shards: &[ShardId], text: &str) -> Outcome {
         if self.backends.transaction.is_block() {
             // PostgreSQL says why not.
             let shard = shards.first().copied().unwrap_or(HOME);
@@ -166,7 +169,7 @@ impl Session {
         let mut first = None;
         let mut outcome = Ok(());
         for &shard in shards {
-            match self.on_one(shard, text).await {
+            match self.on_one(shard, own_text(plan, shard, text)).await {
                 Ok(answer) => {
                     first.get_or_insert(answer);
                     done.push(self.shard_name(shard));
@@ -229,6 +232,11 @@ impl Session {
         }
         backend::put_command_complete(out, tag);
     }
+}
+
+/// What a shard runs: the client's text, unless it has only a part of what that names.
+fn own_text<'t>(plan: &'t EverywherePlan, shard: ShardId, text: &'t str) -> &'t str {
+    plan.texts.iter().find(|(own, _)| *own == shard).map_or(text, |(_, text)| text)
 }
 
 fn shards_text(names: &[String]) -> String {

@@ -262,7 +262,7 @@ impl Session {
     ) -> Outcome {
         self.aim(shard).await?;
         let params = planned.description.get().map(|d| d.params.as_slice()).unwrap_or_default();
-        let held = self.backends.acquire(shard, &self.variables).await?;
+        let held = self.backends.acquire_for_statement(shard, &self.variables).await?;
         held.unsynced = true;
         held.lease.broken = true;
         if scatter::prepare(&mut held.lease, planned.number, planned.text.as_bytes(), params) {
@@ -291,7 +291,7 @@ impl Session {
     /// Runs a text as it stands on one shard inside the pipeline, and relays its answer.
     pub(super) async fn forward_in_pipeline(&mut self, shard: ShardId, text: &[u8]) -> Outcome {
         self.aim(shard).await?;
-        let held = self.backends.acquire(shard, &self.variables).await?;
+        let held = self.backends.acquire_for_statement(shard, &self.variables).await?;
         held.unsynced = true;
         held.lease.broken = true;
         let portal = crate::pool::own_portal();

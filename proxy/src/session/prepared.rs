@@ -1,6 +1,7 @@
 //! Prepared statements: one namespace for SQL and protocol, per client; on servers they are named by their content.
 
 use crate::error::Error;
+use crate::error::Routine;
 use crate::error::codes;
 use crate::exec::cache::Description;
 use crate::exec::cache::Planned;
@@ -53,7 +54,7 @@ impl Session {
         }
         let description = match &planned.plan {
             Plan::Unknown(_) => unknown_to_us,
-            Plan::Refuse(error) => return Err(error.clone().into()),
+            Plan::Refuse(error) => return Err(Box::pin(self.mistake_first(text, declared, error)).await),
             Plan::Rows(_) | Plan::Explain(_) => {
                 let description = self.description(&planned).await?;
                 if description.params != planned.types {
@@ -170,7 +171,7 @@ impl Session {
         };
         if fields(&again.description) != fields(&prepared.description) {
             // As PostgreSQL says it, and as drivers know it: pgjdbc and asyncpg prepare again by the routine's name.
-            return Err(Error::unsupported(CHANGED_RESULT).from_routine("RevalidateCachedQuery").into());
+            return Err(Error::unsupported(CHANGED_RESULT).from_routine(Routine::RevalidateCachedQuery).into());
         }
         let again = Arc::new(again);
         self.prepared.insert(name.to_vec(), Arc::clone(&again));

@@ -268,7 +268,7 @@ impl Session {
     /// # Errors
     /// `Reported`: the server's own, which the client has.
     pub(super) async fn forward_message(&mut self, shard: ShardId, put: impl FnOnce(&mut BytesMut)) -> Outcome {
-        let held = self.backends.acquire(shard, &self.variables).await?;
+        let held = self.backends.acquire_for_statement(shard, &self.variables).await?;
         // What settling has changed is what the client knows already.
         held.lease.changed.clear();
         held.lease.broken = true;

@@ -89,8 +89,10 @@ impl Session {
         }
         let ranges = lexer::split(text, self.conforming_strings())?;
         let [_, _, ..] = ranges.as_slice() else { return self.one(text).await };
-        if self.refuse_early(text, &ranges)? {
-            Box::pin(self.check_syntax(text)).await?;
+        match self.refuse_early(text, &ranges) {
+            Ok(true) => Box::pin(self.check_syntax(text)).await?,
+            Ok(false) => {}
+            Err((part, error)) => return Err(Box::pin(self.mistake_first(part, &[], &error)).await),
         }
         self.several = true;
         if self.backends.transaction.state == State::Idle {
@@ -119,7 +121,14 @@ impl Session {
 
     /// What will be refused is refused before anything of the Query has run, as far as that can be told: up to the
     /// first statement that may change what the others mean. True when a statement could not be parsed here.
-    fn refuse_early(&mut self, text: &str, ranges: &[std::ops::Range<usize>]) -> Outcome<bool> {
+    ///
+    /// # Errors
+    /// The statement that is refused, and why.
+    fn refuse_early<'t>(
+        &mut self,
+        text: &'t str,
+        ranges: &[std::ops::Range<usize>],
+    ) -> std::result::Result<bool, (&'t str, Box<Error>)> {
         let conforming = self.conforming_strings();
         let unreadable = ranges.iter().any(|range| {
             let part = text.get(range.clone()).unwrap_or_default();
@@ -136,7 +145,7 @@ impl Session {
             }
             let Ok(planned) = self.plan_scanned(part) else { return Ok(unreadable) };
             match &planned.plan {
-                Plan::Refuse(error) => return Err(error.clone().into()),
+                Plan::Refuse(error) => return Err((part, Box::new(error.clone()))),
                 Plan::Rows(rows) => {
                     let literals = std::mem::take(&mut self.scan.literals);
                     let route = self.choose(rows, &self.values(part, &literals));
@@ -144,7 +153,7 @@ impl Session {
                     if let (Ok(Route::Several(_)), Some(error), None) =
                         (route, rows.refused_over_several(), &rows.everyone)
                     {
-                        return Err(error.clone().into());
+                        return Err((part, Box::new(error.clone())));
                     }
                     if rows.makes.changes_schema || !rows.set_config.is_empty() || rows.opaque {
                         return Ok(unreadable);
@@ -242,8 +251,10 @@ impl Session {
             backend::put_bare(&mut self.client.write, backend::EMPTY_QUERY);
             return Ok(());
         }
-        if !ends_transaction(&planned.command) {
-            self.refuse_if_failed()?;
+        if !ends_transaction(&planned.command)
+            && let Err(error) = self.refuse_if_failed()
+        {
+            return Err(Box::pin(self.syntax_first(planned, text, error)).await);
         }
         match &planned.plan {
             Plan::Session => Box::pin(self.command(&planned.command, text)).await,
@@ -266,7 +277,28 @@ impl Session {
                 }
                 self.forward(HOME, text.as_bytes()).await
             }
-            Plan::Refuse(error) => Err(error.clone().into()),
+            Plan::Refuse(error) => Err(Box::pin(self.mistake_first(text, &[], error)).await),
+        }
+    }
+
+    /// In a failed transaction PostgreSQL still reads each statement before it refuses it.
+    async fn syntax_first(&mut self, planned: &Planned, text: &str, refusal: Error) -> Failure {
+        if !matches!(planned.plan, Plan::AskFirst(_)) && planned.command != Command::Other {
+            return refusal.into();
+        }
+        match self.ask(self.nearest(), crate::exec::cache::next_number(), text, &[]).await {
+            Err(Failure::Error(error)) if error.code == codes::SYNTAX_ERROR => error.into(),
+            Ok(_) | Err(Failure::Error(_)) => refusal.into(),
+            Err(other) => other,
+        }
+    }
+
+    /// A statement that PostgreSQL would not accept is wrong rather than refused: it tells its mistake.
+    pub(super) async fn mistake_first(&mut self, text: &str, types: &[Oid], refusal: &Error) -> Failure {
+        match self.ask(HOME, crate::exec::cache::next_number(), text, types).await {
+            Err(Failure::Error(error)) if error.raw.is_none() || is_no_mistake(&error) => refusal.clone().into(),
+            Err(failure) => failure,
+            Ok(_) => refusal.clone().into(),
         }
     }
 
@@ -288,6 +320,12 @@ impl Session {
         let name = name.rsplit('.').next().unwrap_or(name);
         self.snapshot().catalog.relations.values().any(|relation| relation.name.name == name)
     }
+}
+
+/// What the home shard lacks may be on another, and a failure of the server says nothing of the statement.
+fn is_no_mistake(error: &Error) -> bool {
+    let class = error.code.as_str().get(..2).unwrap_or_default();
+    !matches!(class, "22" | "42") || error.code == codes::UNDEFINED_TABLE || error.code == codes::UNDEFINED_OBJECT
 }
 
 /// COMMIT, ROLLBACK and their kin: what a failed transaction still accepts.

@@ -241,7 +241,7 @@ fn put_fields(out: &mut BytesMut, tag: Tag, severity: &str, error: &Error) {
         field(b'D', error.detail.as_deref());
         field(b'H', error.hint.as_deref());
         field(b'P', position.as_deref());
-        field(b'R', error.routine);
+        field(b'R', error.routine.map(crate::error::Routine::name));
         b.put_u8(0);
     });
 }

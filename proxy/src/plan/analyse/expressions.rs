@@ -212,6 +212,9 @@ impl<'a> Analysis<'a> {
         let name = parts.join(".");
         match functions::kind(self.context, parts) {
             Kind::Plain(traits) => {
+                if parts.last().is_some_and(|part| part == "current_setting") {
+                    self.setting_read(&name, arguments, scope);
+                }
                 if traits.volatile {
                     self.facts.volatile.get_or_insert(name);
                 }
@@ -301,6 +304,7 @@ impl<'a> Analysis<'a> {
             names: vec![format!("{name} argument {}", argument + 1)],
             widths: Vec::new(),
             expr,
+            not_null: Vec::new(),
         })
     }
 
@@ -314,7 +318,10 @@ impl<'a> Analysis<'a> {
             self.facts.server.get_or_insert(name.to_owned());
             return;
         }
-        let Some(named) = self.read_string(plain_argument(arguments, 0), scope) else {
+        // the sequence of pg_get_serial_sequence('table', 'column') is where the table is
+        let first = plain_argument(arguments, 0);
+        let serial = first.and_then(serial_table);
+        let Some(named) = self.read_string(serial.or(first), scope) else {
             if self.context.catalog.shards.len() > 1 {
                 self.facts.refuse(
                     Error::unsupported(format!("{name} of a sequence that is not a constant"))
@@ -343,6 +350,14 @@ impl<'a> Analysis<'a> {
             names::Named::System | names::Named::Unknown(_) => {
                 self.facts.need(Catalog::HOME, format!("sequence {named}"));
             }
+        }
+    }
+
+    /// current_setting: most settings follow the session, some belong to a server.
+    fn setting_read(&mut self, name: &str, arguments: &[FunctionArg], scope: &Rc<Scope<'_>>) {
+        let setting = self.read_string(plain_argument(arguments, 0), scope);
+        if setting.is_none_or(|setting| functions::is_server_setting(&setting)) {
+            self.facts.server.get_or_insert(name.to_owned());
         }
     }
 
@@ -397,6 +412,15 @@ impl<'a> Analysis<'a> {
         }
         Some(text)
     }
+}
+
+/// The first argument of `pg_get_serial_sequence(table, column)`.
+fn serial_table(expr: &Expr) -> Option<&Expr> {
+    let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = predicates::peel(expr) else {
+        return None;
+    };
+    let function = name.0.last().and_then(|part| part.as_ident())?;
+    function.value.eq_ignore_ascii_case("pg_get_serial_sequence").then(|| plain_argument(&list.args, 0)).flatten()
 }
 
 fn is_name_column(expr: Option<&Expr>) -> bool {

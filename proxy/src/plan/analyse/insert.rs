@@ -257,7 +257,14 @@ impl<'a> Analysis<'a> {
         let expr = if parts.len() == 1 { parts.swap_remove(0) } else { KeyExpr::Or(parts) };
         let (types, names) = (key_types(relation), key_names(relation));
         let widths = key_widths(relation);
-        Ok(types.zip(names).map(|(types, names)| KeyCondition { map: *map, types, names, widths, expr }))
+        Ok(types.zip(names).map(|(types, names)| KeyCondition {
+            map: *map,
+            types,
+            names,
+            widths,
+            expr,
+            not_null: not_null(relation),
+        }))
     }
 
     /// A row whose key is computed, as if it were selected.
@@ -278,7 +285,10 @@ impl<'a> Analysis<'a> {
         };
         let (types, names) = (key_types(relation)?, key_names(relation)?);
         let widths = key_widths(relation);
-        Some((selected, KeyCondition { map: *map, types, names, widths, expr: KeyExpr::True }))
+        Some((
+            selected,
+            KeyCondition { map: *map, types, names, widths, expr: KeyExpr::True, not_null: not_null(relation) },
+        ))
     }
 
     /// One key column's value of a row of VALUES.
@@ -445,6 +455,7 @@ impl<'a> Analysis<'a> {
             names: key_names(relation)?,
             widths: key_widths(relation),
             expr,
+            not_null: not_null(relation),
         })
     }
 
@@ -495,4 +506,9 @@ pub(super) fn insert_columns(relation: &Relation, columns: &[ObjectName]) -> Vec
         relation.columns.iter().position(|c| c.name == name)
     };
     columns.iter().map(|name| position(name).unwrap_or(usize::MAX)).collect()
+}
+
+fn not_null(relation: &Relation) -> Vec<bool> {
+    let Placement::Sharded { key, .. } = &relation.placement else { return Vec::new() };
+    key.iter().map(|column| relation.columns.get(*column).is_some_and(|column| column.not_null)).collect()
 }

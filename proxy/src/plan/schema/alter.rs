@@ -48,8 +48,24 @@ pub fn plan(job: &Job<'_>) -> Decided {
     }
     match objects::kind(&mut rest, &EVERYWHERE_KINDS) {
         Some(kind) if kind == "LARGE OBJECT" => Err(refused(job, "ALTER LARGE OBJECT")),
+        Some(kind) if kind == "SCHEMA" => schema(job, rest),
         Some(_) => Ok(Decision::Everywhere(OnShards::All)),
         None => Err(job.unread()),
+    }
+}
+
+/// Tables are listed by their schemas' names too.
+fn schema(job: &Job<'_>, mut rest: Cursor<'_>) -> Decided {
+    let name = rest.name().ok_or_else(|| job.unread())?;
+    let new = rest.words(&["rename", "to"]).then(|| rest.name()).flatten();
+    let listed = job.context.catalog.listed.keys().find(|table| new.is_some() && table.schema == name);
+    let taken = job.context.catalog.listed.keys().find(|table| Some(&table.schema) == new.as_ref());
+    match listed.or(taken) {
+        None => Ok(Decision::Everywhere(OnShards::All)),
+        Some(table) => Err(Error::unsupported(format!("renaming schema {name}"))
+            .detail(format!("The configuration lists {table}, and where a table is follows from its name."))
+            .hint("Change the configuration and the name together, on each shard, while nobody uses the tables.")
+            .into()),
     }
 }
 
@@ -71,7 +87,7 @@ fn relation(job: &Job<'_>, mut rest: Cursor<'_>, sequence: bool) -> Decided {
     let place = decided(job, std::slice::from_ref(&name), usage)?;
     let relation = match names::relation(job.context, &name) {
         Named::Relation(relation) => relation,
-        Named::Temporary => return temporary(job, place, &name, rest),
+        Named::Temporary => return temporary(job, place, rest),
         Named::System | Named::Unknown(_) => return Ok(place),
     };
     place::of_relation(&relation, job.context)?;
@@ -84,13 +100,32 @@ fn relation(job: &Job<'_>, mut rest: Cursor<'_>, sequence: bool) -> Decided {
     Ok(place)
 }
 
+/// The sharded table that gets a sequence: ADD GENERATED … AS IDENTITY, and a sequence's OWNED BY.
+pub fn numbered(job: &Job<'_>) -> Option<QualifiedName> {
+    let mut rest = job.cursor;
+    if !job.several() || rest.one_of(&["alter", "create"]).is_none() {
+        return None;
+    }
+    let table = if rest.word("table") {
+        rest.words(&["if", "exists"]);
+        rest.word("only");
+        let table = rest.qualified()?;
+        (rest.has("generated") && rest.has("identity")).then_some(table)?
+    } else {
+        rest.word("sequence").then(|| create::owner(rest)).flatten()?
+    };
+    match names::relation(job.context, &table) {
+        Named::Relation(table) if matches!(table.placement, Placement::Sharded { .. }) => Some(table.name.clone()),
+        _ => None,
+    }
+}
+
 /// A temporary table may get another name, by which the session must know it.
-fn temporary(job: &Job<'_>, place: Decision, old: &[String], mut rest: Cursor<'_>) -> Decided {
+fn temporary(job: &Job<'_>, place: Decision, mut rest: Cursor<'_>) -> Decided {
     if !rest.words(&["rename", "to"]) {
         return Ok(place);
     }
     let new = rest.name().ok_or_else(|| job.unread())?;
-    create::hides_no_table(job, old, "renaming a temporary table")?;
     Ok(create::rows_decision(super::temporary(job, &new)))
 }
 

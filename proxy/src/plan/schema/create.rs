@@ -33,7 +33,6 @@ use crate::plan::Target;
 use crate::plan::names;
 use crate::plan::names::Named;
 use crate::plan::rows;
-use crate::plan::rows::CHOOSE;
 use crate::sql::Statement;
 
 /// `CREATE [OR REPLACE] [GLOBAL | LOCAL] [TEMPORARY] [UNLOGGED] [RECURSIVE]`, and what stands behind it.
@@ -69,8 +68,6 @@ pub struct Queried<'a> {
     /// Names for its columns, where they are given.
     pub columns: Option<Vec<String>>,
     pub query: Cursor<'a>,
-    /// What stands between name and query.
-    pub options: Cursor<'a>,
 }
 
 impl<'a> Queried<'a> {
@@ -81,7 +78,6 @@ impl<'a> Queried<'a> {
         let name = rest.qualified()?;
         let columns = rest.name_list();
         let start = rest.find("as")?;
-        let options = rest.part(0, start);
         rest.skip(start + 1);
         let tails: [&[&str]; 6] = [
             &["with", "no", "data"],
@@ -93,7 +89,7 @@ impl<'a> Queried<'a> {
         ];
         let tail = tails.into_iter().find(|tail| rest.ends_with(tail)).unwrap_or_default();
         let query = rest.part(0, rest.tokens.len() - tail.len());
-        (!query.is_done()).then_some(Queried { name, columns, query, options })
+        (!query.is_done()).then_some(Queried { name, columns, query })
     }
 }
 
@@ -372,21 +368,6 @@ pub fn query_plan(job: &Job<'_>, queried: &Queried<'_>, query: &Statement) -> Re
     plan.fixed.iter_mut().for_each(|ordinal| *ordinal += before);
     plan.scatter = Err(Error::unsupported("CREATE TABLE AS over several shards"));
     Ok(plan)
-}
-
-/// A temporary table's name is kept for the session, so that nothing may be hidden by it once it is gone.
-///
-/// # Errors
-/// The name hides a table of the database.
-pub fn hides_no_table(job: &Job<'_>, parts: &[String], what: &str) -> Result<(), Error> {
-    let context = Context { temporary: &[], ..*job.context };
-    match (parts, names::relation(&context, parts)) {
-        ([_], Named::Relation(relation)) if job.several() => {
-            Err(Error::unsupported(format!("{what} that has the name of table {}", relation.name))
-                .hint(format!("Give it another name, or use DISCARD TEMP. {CHOOSE}")))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Whether a plan's target is one shard whatever the values are.

@@ -5,6 +5,7 @@ use super::Decision;
 use super::Job;
 use super::cursor::Cursor;
 use super::decided;
+use super::decided_list;
 use super::place;
 use super::place::Use;
 use super::reads;
@@ -23,8 +24,8 @@ pub fn truncate(job: &Job<'_>, mut rest: Cursor<'_>) -> Decided {
     let end = ["restart", "continue", "cascade", "restrict"].iter().filter_map(|word| end_word(&rest, word)).min();
     let list = rest.part(0, end.unwrap_or(rest.tokens.len()));
     let names = place::name_list(&list, |_| {}).ok_or_else(|| job.unread())?;
-    let decided = decided(job, &names, Use::Change)?;
-    if let Decision::Everywhere(_) = &decided {
+    let decided = decided_list(job, &list, &names, Use::Change)?;
+    if !matches!(decided, Decision::Rows(_)) {
         for parts in &names {
             let Named::Relation(relation) = names::relation(job.context, parts) else { continue };
             if let Some(trigger) = triggers::opaque(&relation, "TRUNCATE", job.context) {
@@ -52,7 +53,7 @@ pub fn lock(job: &Job<'_>, mut rest: Cursor<'_>) -> Decided {
     let end = ["in", "nowait"].iter().filter_map(|word| end_word(&rest, word)).min();
     let list = rest.part(0, end.unwrap_or(rest.tokens.len()));
     let names = place::name_list(&list, |_| {}).ok_or_else(|| job.unread())?;
-    decided(job, &names, Use::Change)
+    decided_list(job, &list, &names, Use::Change)
 }
 
 /// VACUUM or ANALYZE [(options)] [FULL] [FREEZE] [VERBOSE] [ANALYZE] [table [(columns)], …]
@@ -66,7 +67,7 @@ pub fn vacuum(job: &Job<'_>, mut rest: Cursor<'_>) -> Decided {
         item.parens();
     };
     let names = place::name_list(&rest, columns).ok_or_else(|| job.unread())?;
-    decided(job, &names, Use::Maintain)
+    decided_list(job, &rest, &names, Use::Maintain)
 }
 
 /// REINDEX [(options)] {INDEX | TABLE | SCHEMA | DATABASE | SYSTEM} [CONCURRENTLY] [name]

@@ -5,14 +5,13 @@ use super::Decision;
 use super::Job;
 use super::cursor::Cursor;
 use super::decided;
+use super::decided_list;
 use super::place;
 use super::place::Use;
 use super::refused;
 use crate::catalog::Placement;
 use crate::error::Error;
 use crate::plan::OnShards;
-use crate::plan::names;
-use crate::plan::names::Named;
 use crate::plan::rows::CHOOSE;
 
 /// Kinds of things that are one for a server or a database, and not spread.
@@ -85,9 +84,10 @@ pub fn drop(job: &Job<'_>) -> Decided {
     if relation_kind(&mut rest) {
         rest.word("concurrently");
         let if_exists = rest.words(&["if", "exists"]);
-        let names = place::name_list(&without_behavior(rest), |_| {}).ok_or_else(|| job.unread())?;
-        shadowing(job, &names)?;
-        return decided(job, &names, Use::Drop { if_exists });
+        let list = without_behavior(rest);
+        let names = place::name_list(&list, |_| {}).ok_or_else(|| job.unread())?;
+        let usage = Use::Drop { if_exists };
+        return if if_exists { decided(job, &names, usage) } else { decided_list(job, &list, &names, usage) };
     }
     if let Some(kind) = kind(&mut rest, &SERVER_KINDS) {
         return Err(refused(job, &format!("DROP {kind}")));
@@ -108,16 +108,6 @@ fn without_behavior(rest: Cursor<'_>) -> Cursor<'_> {
         || rest.symbol_at(rest.tokens.len().saturating_sub(2), ",")
         || rest.symbol_at(rest.tokens.len().saturating_sub(2), ".");
     rest.part(0, rest.tokens.len() - usize::from(behavior && !alone))
-}
-
-/// The name of a temporary table is still taken for it when it is gone, so it must not hide another table then.
-fn shadowing(job: &Job<'_>, names: &[Vec<String>]) -> Result<(), Error> {
-    for parts in names {
-        if let Named::Temporary = names::relation(job.context, parts) {
-            super::create::hides_no_table(job, parts, "dropping a temporary table")?;
-        }
-    }
-    Ok(())
 }
 
 /// DROP {TRIGGER | RULE | POLICY} [IF EXISTS] name ON table
@@ -231,5 +221,5 @@ pub fn grant(job: &Job<'_>) -> Decided {
         }
     }
     let names = place::name_list(&list, |_| {}).ok_or_else(|| job.unread())?;
-    decided(job, &names, Use::Maintain)
+    decided_list(job, &list, &names, Use::Maintain)
 }

@@ -144,6 +144,26 @@ pub enum Together {
     Temporary,
 }
 
+/// Where each of these is; `None` if one of them is temporary, the system's or unknown.
+///
+/// # Errors
+/// One of them must not be used.
+pub fn each(all: &[Vec<String>], usage: Use, context: &Context<'_>) -> Result<Option<Vec<OnShards>>, Stop> {
+    let mut places = Vec::new();
+    for parts in all {
+        let spot = match usage {
+            Use::Drop { if_exists: true } => spot_with(parts, context, of_dropped_anywhere)?,
+            Use::Drop { if_exists: false } => spot_with(parts, context, of_dropped)?,
+            Use::Change | Use::Maintain => spot(parts, context)?,
+        };
+        match spot {
+            Spot::At(place) => places.push(place),
+            Spot::Temporary | Spot::System | Spot::Unknown(_) => return Ok(None),
+        }
+    }
+    Ok(Some(places))
+}
+
 /// Where all of these are.
 ///
 /// # Errors

@@ -10,7 +10,6 @@ use super::column::Elements;
 use super::constraints;
 use super::constraints::Place;
 use super::create::Queried;
-use super::create::hides_no_table;
 use super::create::not_listed;
 use super::create::query_plan;
 use super::create::rows_decision;
@@ -50,21 +49,13 @@ struct NewTable {
     elements: Option<Elements>,
     inherits: Vec<Vec<String>>,
     partition_of: Option<Vec<String>>,
-    /// ON COMMIT DROP
-    dropped: bool,
 }
 
 fn read(rest: Cursor<'_>) -> Option<NewTable> {
     let mut rest = rest;
     rest.words(&["if", "not", "exists"]);
     let name = rest.qualified()?;
-    let mut table = NewTable {
-        name,
-        elements: Some(Elements::default()),
-        inherits: Vec::new(),
-        partition_of: None,
-        dropped: rest.has("commit") && rest.has("drop"),
-    };
+    let mut table = NewTable { name, elements: Some(Elements::default()), inherits: Vec::new(), partition_of: None };
     if rest.word("of") {
         rest.qualified()?;
         table.elements = None;
@@ -145,9 +136,6 @@ fn temporary_table(job: &Job<'_>, table: &NewTable) -> Decided {
         return Err(Error::unsupported("a temporary table that inherits from a table of the database")
             .hint("Use LIKE instead of INHERITS.")
             .into());
-    }
-    if table.dropped {
-        hides_no_table(job, &table.name, "a temporary table with ON COMMIT DROP")?;
     }
     Ok(rows_decision(temporary(job, table.name.last().map_or("", String::as_str))))
 }
@@ -345,9 +333,6 @@ pub fn made_of_query(job: &Job<'_>, queried: &Queried<'_>, is_temporary: bool) -
     match created {
         Some(_) => plan.makes.changes_schema = true,
         None => {
-            if queried.options.has("commit") && queried.options.has("drop") {
-                hides_no_table(job, &queried.name, "a temporary table with ON COMMIT DROP")?;
-            }
             plan.makes.temporary = queried.name.last().cloned().into_iter().collect();
             plan.pins = Some(PinReason::TemporaryTable);
         }

@@ -152,7 +152,7 @@ fn temporary_tables_are_at_home() {
             "rows home write pin TemporaryTable temporary orders",
         ),
         ("CREATE TABLE pg_temp.t (id int) ON COMMIT DROP", "rows home write pin TemporaryTable temporary t"),
-        ("CREATE TEMP TABLE orders (id int) ON COMMIT DROP", "refuse: has the name of table public.orders"),
+        ("CREATE TEMP TABLE orders (id int) ON COMMIT DROP", "rows home write pin TemporaryTable temporary orders"),
         ("CREATE TEMP TABLE t (LIKE logs)", "refuse: not on the home shard"),
         ("CREATE TEMP TABLE t () INHERITS (orders)", "refuse: inherits"),
         ("CREATE TEMP TABLE t AS SELECT 1 AS a", "rows s0 write pin TemporaryTable temporary t"),

@@ -231,7 +231,8 @@ pub fn told(plan: &Plan) -> String {
             };
             let outside = if plan.outside_transaction { " outside" } else { "" };
             let schema = if plan.changes_schema { " schema" } else { "" };
-            format!("{shards}{outside}{schema}")
+            let texts: String = plan.texts.iter().map(|(shard, text)| format!(" s{}: {text};", shard.0)).collect();
+            format!("{shards}{outside}{schema}{texts}")
         }
         Plan::Rows(plan) => rows(plan),
         Plan::Refuse(error) => format!("refuse {} {}", error.code.as_str(), error.message),

@@ -11,7 +11,7 @@ fn drops_need_one_set_of_shards() {
     expect(&[
         ("DROP TABLE orders, countries CASCADE", "all schema"),
         ("DROP TABLE logs", "s1 schema"),
-        ("DROP TABLE logs, settings", "refuse: not all on the same shards"),
+        ("DROP TABLE logs, settings", "s0+s1 schema s0: DROP TABLE settings; s1: DROP TABLE logs;"),
         ("DROP TABLE IF EXISTS logs, settings, nobody", "s0+s1 schema"),
         ("DROP TABLE IF EXISTS orders, settings, nobody", "all schema"),
         ("DROP TABLE IF EXISTS nobody", "all schema"),
@@ -53,7 +53,10 @@ fn rows_are_truncated_and_locked_together() {
         ("TRUNCATE TABLE ONLY orders, countries * RESTART IDENTITY CASCADE", "all"),
         ("TRUNCATE logs", "s1"),
         ("TRUNCATE restrict", "unknown public.restrict"),
-        ("TRUNCATE orders, settings", "refuse: not all on the same shards"),
+        (
+            "TRUNCATE orders, settings",
+            "s0+s1+s2 s0: TRUNCATE orders, settings; s1: TRUNCATE orders; s2: TRUNCATE orders;",
+        ),
         ("TRUNCATE nobody", "unknown public.nobody"),
         ("TRUNCATE loud", "refuse: trigger t of public.loud"),
         ("TRUNCATE pg_catalog.pg_class", "s0"),
@@ -75,7 +78,7 @@ fn maintenance_goes_where_tables_are() {
         ("VACUUM pg_class", "all outside"),
         ("ANALYZE", "all"),
         ("ANALYZE VERBOSE logs, m_logs", "s1"),
-        ("ANALYZE logs, orders", "refuse: not all on the same shards"),
+        ("ANALYZE logs, orders", "s0+s1+s2 s0: ANALYZE orders; s1: ANALYZE logs, orders; s2: ANALYZE orders;"),
         ("REINDEX TABLE orders", "all"),
         ("REINDEX TABLE events", "all outside"),
         ("REINDEX INDEX CONCURRENTLY logs_pkey", "s1 outside"),
@@ -95,7 +98,10 @@ fn privileges_and_comments_follow_their_things() {
     expect(&[
         ("GRANT SELECT, INSERT (a) ON orders, countries TO app WITH GRANT OPTION", "all"),
         ("GRANT SELECT ON TABLE logs TO app", "s1"),
-        ("GRANT ALL ON logs, orders TO app", "refuse: not all on the same shards"),
+        (
+            "GRANT ALL ON logs, orders TO app",
+            "s0+s1+s2 s0: GRANT ALL ON orders TO app; s1: GRANT ALL ON logs, orders TO app; s2: GRANT ALL ON orders TO app;",
+        ),
         ("GRANT SELECT ON ALL TABLES IN SCHEMA public TO app", "all"),
         ("GRANT USAGE ON SCHEMA public TO app", "all"),
         ("GRANT USAGE ON SEQUENCE orders_id_seq TO app", "all"),
