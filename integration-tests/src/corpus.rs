@@ -214,6 +214,12 @@ impl Differential {
             }
             self.compare(case, mode, true, report);
         }
+        if case.sql.contains("set_config") {
+            // The next cases must not run under what this one has set.
+            for client in [&mut self.single, &mut self.mirror, &mut self.proxy] {
+                client.execute("RESET ALL");
+            }
+        }
     }
 
     /// Values for the parameters of a case that gives none: the first of some for all of them that PostgreSQL can read as

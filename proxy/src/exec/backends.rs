@@ -53,6 +53,10 @@ pub struct Transaction {
     pub writers: Vec<ShardId>,
     /// Those that hold what cannot be prepared and matters at commit: notifications, holdable cursors.
     pub bound: Vec<ShardId>,
+    /// The shard that joined it first: its now() is that of all.
+    pub clock: Option<ShardId>,
+    /// Numbers of sequences were drawn in it, on the home shard.
+    pub drew: bool,
     /// It has changed the schema, on every shard.
     pub schema_changed: bool,
     /// The catalog as it sees it.
@@ -71,6 +75,8 @@ impl Default for Transaction {
             savepoints: Vec::new(),
             writers: Vec::new(),
             bound: Vec::new(),
+            clock: None,
+            drew: false,
             schema_changed: false,
             overlay: None,
             snapshot: None,
@@ -204,7 +210,11 @@ impl Backends {
                 Box::pin(self.join_late(shard)).await?;
             }
         }
-        self.held.get_mut(index).ok_or_else(|| Error::internal("a lease is gone"))
+        let held = self.held.get_mut(index).ok_or_else(|| Error::internal("a lease is gone"))?;
+        if held.joined {
+            self.transaction.clock.get_or_insert(shard);
+        }
+        Ok(held)
     }
 
     /// A connection from the pool. One on which a session has made variables of its own cannot forget them, only empty

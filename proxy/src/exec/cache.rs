@@ -88,7 +88,10 @@ impl PlanCache {
 
     pub fn put(&self, key: &[u8], planned: &Arc<Planned>) {
         let Ok(mut inner) = self.inner.lock() else { return };
-        let cost = |key: &[u8], p: &Planned| key.len() + 2 * p.text.len() + ENTRY_BYTES;
+        // A plan that cuts the text in pieces is larger than the text.
+        let parts = |p: &Planned| matches!(&p.plan, Plan::Rows(rows) if rows.writes.is_some());
+        let factor = |p: &Planned| if parts(p) { 16 } else { 2 };
+        let cost = |key: &[u8], p: &Planned| key.len() + factor(p) * p.text.len() + ENTRY_BYTES;
         inner.bytes += cost(key, planned);
         if let Some(old) = inner.plans.put(key.into(), Arc::clone(planned)) {
             inner.bytes -= cost(key, &old);

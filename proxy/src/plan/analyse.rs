@@ -7,6 +7,7 @@ mod column_names;
 mod expressions;
 mod facts;
 mod from;
+mod insert;
 mod modify;
 mod scope;
 

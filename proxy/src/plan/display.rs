@@ -274,12 +274,16 @@ impl Names<'_> {
                 lines.push(format!("tail: {}", text(&split.tail).trim_start()));
             }
         }
+        if let Shape::Gathered(gathered) = &plan.shape {
+            lines.push(format!("gather: {}", text(&gathered.read)));
+            lines.push(format!("write: {}", text(&gathered.write)));
+        }
         match (&plan.several, &plan.shape) {
             (Err(error), _) => {
                 lines.push("else refuse".to_owned());
                 lines.extend(error_lines(error).into_iter().map(|l| format!("  {l}")));
             }
-            (Ok(()), Shape::Rows(_)) => lines.push("else split by row".to_owned()),
+            (Ok(()), Shape::Rows(_) | Shape::Gathered(_)) => lines.push("else split by row".to_owned()),
             (Ok(()), Shape::Same(parts)) => {
                 lines.push("else on each shard".to_owned());
                 lines.push(format!("  shard: {}", text(parts)));

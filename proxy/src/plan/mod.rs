@@ -85,6 +85,8 @@ pub struct RowsPlan {
     pub set_config: Vec<SetConfig>,
     /// Session state that ties the session to the server connection it ran on, and why.
     pub pins: Option<PinReason>,
+    /// currval or lastval: the answer depends on what the session has drawn on this connection.
+    pub reads_sequence: Option<String>,
     /// COPY … FROM STDIN or TO STDOUT on one shard.
     pub copy: Option<CopyDirection>,
     /// A write to reference tables: how it has the same effect on every shard.
@@ -525,6 +527,7 @@ impl RowsPlan {
             opaque: false,
             set_config: Vec::new(),
             pins: None,
+            reads_sequence: None,
             copy: None,
             everyone: None,
             fixed: Vec::new(),

@@ -160,6 +160,13 @@ fn placed(
             (Err(planned.refused.unwrap_or_else(writes_refused)), writes)
         }
     };
+    if writes.is_none()
+        && facts.selected.as_ref().is_some_and(|selected| selected.draws)
+        && let Err(error) = scatter
+    {
+        // Whole on one shard it would draw numbers that other shards give too.
+        return Err(error);
+    }
     if let Some((anchor, writes)) = writes {
         return written(analysis, conditions, also, anchor, writes, opaque);
     }
@@ -253,7 +260,7 @@ fn needed_shards(facts: &Facts) -> Vec<ShardId> {
 }
 
 pub fn writes_refused() -> Error {
-    Error::unsupported("writes over several shards are not supported yet")
+    Error::unsupported("a data-modifying query over several shards")
         .hint("Name one value of the shard key in WHERE or VALUES.")
 }
 
@@ -346,6 +353,7 @@ fn effect(facts: &Facts) -> Effect {
 fn remembering(facts: &Facts, context: &Context<'_>, mut plan: RowsPlan) -> RowsPlan {
     plan.opaque = opaque_construct(facts, context).is_some();
     plan.pins = if plan.opaque { Some(PinReason::Opaque) } else { facts.pins };
+    plan.reads_sequence = facts.reads_sequence.clone();
     plan.set_config = facts.set_config.clone();
     plan.fixed.extend(facts.fixed.iter().copied());
     plan.fixed.sort_unstable();

@@ -5,6 +5,7 @@
 //! named by ordinal, so that one plan serves every text of its form.
 
 pub mod defaults;
+pub mod gather;
 pub mod insert;
 pub mod moment;
 pub mod several;
@@ -12,6 +13,7 @@ pub mod several;
 use crate::error::Error;
 use crate::plan::KeyCondition;
 use crate::sql::lexer::Token;
+use gather::Gathered;
 
 /// What is sent, and what has to be known before.
 #[derive(Clone, Debug)]
@@ -29,6 +31,8 @@ pub enum Shape {
     Same(Vec<Part>),
     /// Each row of VALUES goes to the shard of its key.
     Rows(Box<Split>),
+    /// Rows of a query are computed on the home shard and divided.
+    Gathered(Box<Gathered>),
 }
 
 /// An INSERT in pieces.
@@ -101,9 +105,14 @@ impl WritePlan {
         self.draws.iter().map(|d| d.count).sum()
     }
 
+    /// Whether it has the present time in it, which one server must give where several take part.
+    pub fn has_moments(&self) -> bool {
+        self.several.is_ok() && self.draws.iter().any(|d| d.when == When::Several)
+    }
+
     /// Whether values are drawn before the shards are known.
     pub fn always_draws(&self) -> bool {
-        self.draws.iter().any(|d| d.when == When::Always)
+        matches!(self.shape, Shape::Gathered(_)) || self.draws.iter().any(|d| d.when == When::Always)
     }
 }
 

@@ -163,6 +163,9 @@ impl Session {
                     Ok(()) => self.bind_write(bind, plan, prepared, &params),
                     Err(error) => Err(error.clone().into()),
                 },
+                Route::One(shard) if let Some(plan) = rows.writes.as_ref().filter(|p| self.needs_moments(p, shard)) => {
+                    self.bind_write(bind, plan, prepared, &params)
+                }
                 Route::Several(shards) => match &rows.everyone {
                     Some(plan) => Ok(Portal::Everyone(Box::new(self.bind_everyone(bind, plan, prepared, &params)?))),
                     None => self.bind_scatter(bind, rows, prepared, shards, &params),

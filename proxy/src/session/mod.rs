@@ -15,6 +15,7 @@ pub mod everywhere;
 pub mod explain;
 pub mod extended;
 pub mod function_call;
+pub mod gather;
 pub mod handshake;
 pub mod lookup;
 pub mod measure;

@@ -147,6 +147,9 @@ impl Session {
             Route::Several(_) if let Some(plan) = &rows.writes => {
                 Box::pin(self.execute_written(&bind, plan, &prepared, &params)).await
             }
+            Route::One(shard) if let Some(plan) = rows.writes.as_ref().filter(|p| self.needs_moments(p, shard)) => {
+                Box::pin(self.execute_written(&bind, plan, &prepared, &params)).await
+            }
             Route::One(shard) => {
                 self.before_whole(rows, shard).await?;
                 self.execute_whole(shard, &prepared.planned, bind.tail).await

@@ -111,6 +111,9 @@ impl Session {
             Route::Several(_) if let Some(plan) = rows.writes.as_deref() => {
                 Box::pin(self.write_simple(planned, rows, plan, values.text)).await
             }
+            Route::One(shard) if let Some(plan) = rows.writes.as_deref().filter(|p| self.needs_moments(p, shard)) => {
+                Box::pin(self.write_simple(planned, rows, plan, values.text)).await
+            }
             Route::One(shard) => {
                 self.whole(rows, shard, values.text).await?;
                 if planned.command == Command::Schema {
@@ -150,11 +153,27 @@ impl Session {
 
     /// What must hold before a statement may run whole on one shard.
     pub(super) async fn before_whole(&mut self, rows: &RowsPlan, shard: ShardId) -> Outcome {
+        if let Some(function) = &rows.reads_sequence {
+            self.refuse_unknown_sequence(function, shard)?;
+        }
         let in_block = self.backends.transaction.is_block() || self.pipeline.is_open();
         if in_block && (rows.effect == Effect::Write || rows.opaque) {
             Box::pin(self.join_writers(shard)).await?;
         }
         Ok(())
+    }
+
+    /// What a session has drawn is known to the connection that drew it, which may be another session's since.
+    fn refuse_unknown_sequence(&mut self, function: &str, shard: ShardId) -> Result<()> {
+        let transaction = &self.backends.transaction;
+        let wrote = transaction.is_block() && (transaction.drew || transaction.writers.contains(&shard));
+        let one = self.backends.database.config.shards.len() == 1;
+        let pinned = self.backends.find(shard).is_some_and(|held| held.pinned.is_some());
+        if one || wrote || pinned {
+            return Ok(());
+        }
+        Err(Error::unsupported(format!("{function} outside the transaction that has drawn the number"))
+            .hint("Use RETURNING, or read it in the same transaction."))
     }
 
     async fn whole(&mut self, rows: &RowsPlan, shard: ShardId, text: &str) -> Outcome {

@@ -27,6 +27,7 @@ use crate::session::Failure;
 use crate::session::HOME;
 use crate::session::Outcome;
 use crate::session::Session;
+use crate::session::encoding::foreign_encoding;
 use crate::session::extended::give_rows;
 use crate::session::measure;
 use crate::session::portal::Portal;
@@ -109,6 +110,7 @@ impl Session {
         prepared: &Prepared,
         params: &[Param<'_>],
     ) -> Outcome<Portal> {
+        self.refuse_foreign(params.iter().filter(|p| p.format == 0).filter_map(|p| p.value))?;
         let unknown = || Error::internal("a write was not described");
         let description = prepared.description.clone().ok_or_else(unknown)?;
         let columns = description.fields.as_ref().map_or(0, Vec::len);
@@ -135,8 +137,8 @@ impl Session {
         let Some(Portal::Write(mut portal)) = self.portals.remove(name) else { return Err(no_portal(name).into()) };
         let most = usize::try_from(max_rows).ok().filter(|most| *most > 0);
         let command = &portal.planned.command;
-        let mut whole = true;
-        if portal.written.is_none() {
+        let first = portal.written.is_none();
+        if first {
             let started = Instant::now();
             self.ran = measure::ran(&portal.planned.plan);
             let keep = most.map(|_| self.backends.database.config.merge_bytes);
@@ -151,12 +153,15 @@ impl Session {
             let message = format!("portal \"{}\" cannot be run", String::from_utf8_lossy(name));
             return Err(Error::new(SqlState::new(b"55000"), message).into());
         }
-        if let Some(most) = most.or((!portal.rest.is_empty()).then_some(usize::MAX)) {
-            (_, whole) = give_rows(&mut portal.rest, &mut self.client.write, most);
-        }
-        if whole || portal.description.fields.is_none() {
-            let tag = tag(command, portal.written.unwrap_or(0));
-            backend::put_command_complete(&mut self.client.write, &tag);
+        let streamed = first && most.is_none();
+        let (given, whole) = match portal.description.fields {
+            Some(_) if !streamed => give_rows(&mut portal.rest, &mut self.client.write, most.unwrap_or(usize::MAX)),
+            // Its rows, if it has any, went as they came.
+            _ => (portal.written.unwrap_or(0), true),
+        };
+        if whole {
+            // A portal that gives rows in parts tells how many it has given last.
+            backend::put_command_complete(&mut self.client.write, &tag(command, given));
         } else {
             backend::put_bare(&mut self.client.write, backend::PORTAL_SUSPENDED);
         }
@@ -190,7 +195,14 @@ impl Session {
     /// Runs a write up to the end of its own transaction, if it has one; its rows go to the client behind `preface`.
     /// How many rows were written.
     pub(super) async fn write(&mut self, write: &Write<'_>, preface: BytesMut) -> Outcome<u64> {
+        if write.plan.always_draws() && self.is_foreign() {
+            // Keys that are drawn are hashed as bytes.
+            return Err(foreign_encoding().into());
+        }
         let tokens = lexer::tokenize(write.text, self.conforming_strings())?;
+        if let Shape::Gathered(gathered) = &write.plan.shape {
+            return Box::pin(self.gather(write, gathered, &tokens, preface)).await;
+        }
         let mut drawn: Vec<Option<Value>> = vec![None; write.plan.values()];
         self.draw(write, &tokens, When::Always, &mut drawn).await?;
         self.scan_text(write.text)?;
@@ -198,10 +210,12 @@ impl Session {
         let divided = self.divide(write, &literals, &drawn);
         self.scan.literals = literals;
         let (shards, of_rows) = divided?;
-        if shards.len() > 1 {
-            if let Err(error) = &write.plan.several {
-                return Err(error.clone().into());
-            }
+        if shards.len() > 1
+            && let Err(error) = &write.plan.several
+        {
+            return Err(error.clone().into());
+        }
+        if shards.len() > 1 || shards.first().is_some_and(|shard| self.needs_moments(write.plan, *shard)) {
             self.draw(write, &tokens, When::Several, &mut drawn).await?;
         }
         let texts = texts(write.plan, write.text, write.params, &tokens, &drawn, &shards, of_rows.as_deref());
@@ -211,7 +225,14 @@ impl Session {
             }
             _ => None,
         };
-        self.run_write(write, &texts, order, preface).await
+        let types = self.types(write.description, texts.len());
+        self.run_write(write, &texts, &types, order, preface).await
+    }
+
+    /// Whether a write that is whole on one shard must take the time from another: the one that joined the
+    /// transaction first.
+    pub(super) fn needs_moments(&self, plan: &WritePlan, shard: ShardId) -> bool {
+        self.backends.transaction.clock.is_some_and(|clock| clock != shard) && plan.has_moments()
     }
 
     /// The shards that are written, in order, and for an INSERT the shard of each row.
@@ -252,15 +273,20 @@ impl Session {
         shards: &[ShardId],
     ) -> Result<Vec<(ShardId, String)>> {
         let tokens = lexer::tokenize(values.text, self.conforming_strings())?;
+        if let Shape::Gathered(gathered) = &plan.shape {
+            let mut read = String::new();
+            writes::render(&gathered.read, values.text, &tokens, &[], &mut read);
+            return Ok(vec![(HOME, read)]);
+        }
         let of_rows = match &plan.shape {
             Shape::Rows(split) => Some(route::row_shards(&split.condition, values, &self.snapshot().catalog)?),
-            Shape::Same(_) => None,
+            Shape::Same(_) | Shape::Gathered(_) => None,
         };
         let texts = texts(plan, values.text, &[], &tokens, &[], shards, of_rows.as_deref());
         Ok(texts.into_iter().map(|text| (text.shard, text.text)).collect())
     }
 
-    /// Values that one server gives for all: the lead shard.
+    /// Values that one server gives for all: the home shard, or for times the one that joined the transaction first.
     async fn draw(&mut self, write: &Write<'_>, tokens: &[Token], when: When, drawn: &mut [Option<Value>]) -> Outcome {
         let mut first = 0;
         let mut draws = Vec::new();
@@ -276,11 +302,16 @@ impl Session {
         self.drain(false).await?;
         let sql = draw_text(&draws, write.text, tokens);
         let in_pipeline = self.pipeline.is_open();
-        let held = self.backends.acquire(HOME, &self.variables).await?;
+        let shard = match when {
+            When::Always => HOME,
+            When::Several => self.backends.transaction.clock.unwrap_or(HOME),
+        };
+        let held = self.backends.acquire(shard, &self.variables).await?;
         // What is drawn in a pipeline belongs to its transaction.
         held.unsynced |= in_pipeline;
         let answer = run_on(held, &sql).await;
-        self.note_changes(HOME);
+        self.note_changes(shard);
+        self.backends.transaction.drew |= when == When::Always && self.backends.transaction.is_block();
         let answer = answer.map_err(|error| as_if_whole(error, &write.planned.command))?;
         self.client.write.extend_from_slice(&answer.notices);
         for (row, values) in answer.rows.into_iter().enumerate() {
@@ -295,10 +326,11 @@ impl Session {
         Ok(())
     }
 
-    async fn run_write(
+    pub(super) async fn run_write(
         &mut self,
         write: &Write<'_>,
         texts: &[ShardText],
+        types: &[Oid],
         order: Option<Vec<u16>>,
         preface: BytesMut,
     ) -> Outcome<u64> {
@@ -315,9 +347,7 @@ impl Session {
             }
         };
         let in_pipeline = self.pipeline.is_open() && !self.backends.transaction.is_block();
-        let types = self.types(write.description, shards.len());
-        let execution =
-            split::Execution { texts, types: &types, formats: write.formats, order, keep: write.keep, in_pipeline };
+        let execution = split::Execution { texts, types, formats: write.formats, order, keep: write.keep, in_pipeline };
         let ran = split::run(&mut self.backends, &mut self.client, &self.variables, execution, preface).await;
         for &shard in &shards {
             self.note_changes(shard);
@@ -333,7 +363,9 @@ impl Session {
         match own {
             Some(own) => self.end_writes(own, outcome).await,
             None => {
-                for &shard in &shards {
+                let gathered = matches!(write.plan.shape, Shape::Gathered(_));
+                // What a gathered statement has left behind is on the server that computed its rows.
+                for &shard in shards.iter().filter(|_| !gathered) {
                     self.pin_after(write.rows, shard);
                 }
                 let written = outcome?;
@@ -347,7 +379,7 @@ impl Session {
 
     /// Types of the parameters. On one shard, whose text has all of them, the server infers those that it knows by
     /// another number.
-    fn types(&self, description: &Description, shards: usize) -> Vec<Oid> {
+    pub(super) fn types(&self, description: &Description, shards: usize) -> Vec<Oid> {
         let snapshot = self.snapshot();
         let differs = |oid: &Oid| shards == 1 && snapshot.catalog.differing_types.contains(oid);
         description.params.iter().map(|oid| if differs(oid) { 0 } else { *oid }).collect()
@@ -412,6 +444,10 @@ fn texts(
                 writes::render(parts, text, tokens, drawn, &mut out);
                 parameters(params, |_| true)
             }
+            Shape::Gathered(gathered) => {
+                writes::render(&gathered.write, text, tokens, drawn, &mut out);
+                Bytes::new()
+            }
             Shape::Rows(split) => {
                 let used = rows_text(
                     split,
@@ -453,7 +489,7 @@ fn rows_text(
 }
 
 /// Formats and values as in a Bind message. What is not used is sent as NULL: its type is declared all the same.
-fn parameters(params: &[Param<'_>], used: impl Fn(usize) -> bool) -> Bytes {
+pub fn parameters(params: &[Param<'_>], used: impl Fn(usize) -> bool) -> Bytes {
     let mut out = BytesMut::new();
     let count = u16::try_from(params.len()).unwrap_or(u16::MAX);
     out.put_u16(count);
@@ -473,7 +509,7 @@ fn parameters(params: &[Param<'_>], used: impl Fn(usize) -> bool) -> Bytes {
     out.freeze()
 }
 
-fn input_of(shards: &[ShardId], shard: ShardId) -> u16 {
+pub fn input_of(shards: &[ShardId], shard: ShardId) -> u16 {
     shards.iter().position(|s| *s == shard).and_then(|n| u16::try_from(n).ok()).unwrap_or(u16::MAX)
 }
 

@@ -310,6 +310,10 @@ impl<'a> Analysis<'a> {
 
     fn sequence_used(&mut self, name: &str, arguments: &[FunctionArg], scope: &Rc<Scope<'_>>) {
         self.facts.pins = Some(PinReason::SequenceState);
+        let last = name.rsplit('.').next().unwrap_or(name);
+        if matches!(last, "currval" | "lastval") {
+            self.facts.reads_sequence.get_or_insert(last.to_owned());
+        }
         if arguments.is_empty() {
             self.facts.server.get_or_insert(name.to_owned());
             return;
@@ -331,11 +335,8 @@ impl<'a> Analysis<'a> {
             names::Named::Relation(sequence) => match &sequence.placement {
                 Placement::Single(shard) => self.facts.need(*shard, format!("sequence {}", sequence.name)),
                 _ if self.context.catalog.shards.len() == 1 => {}
-                Placement::Sharded { .. } => self
-                    .facts
-                    .refuse(Error::unsupported(format!("{name} would draw from a sequence on a sharded table"))),
-                // the lead shard's gives the values of all
-                Placement::Reference => {
+                // Numbers of a sharded or reference table are drawn on the home shard, whoever draws.
+                Placement::Sharded { .. } | Placement::Reference => {
                     self.facts.need(Catalog::HOME, format!("sequence {}", sequence.name));
                 }
                 Placement::Ambiguous(_) | Placement::Derived | Placement::Refused(_) | Placement::System => {

@@ -42,6 +42,8 @@ pub struct Facts {
     pub object_name: Option<String>,
     pub set_config: Vec<SetConfig>,
     pub pins: Option<PinReason>,
+    /// A function that tells what the connection has drawn from sequences.
+    pub reads_sequence: Option<String>,
     /// Shards of single tables, sequences and the like.
     pub needs: Vec<(ShardId, String)>,
     /// Conditions that declared functions bring.
@@ -87,12 +89,17 @@ pub struct Selected {
     /// The block and the scope of its query.
     pub block: usize,
     pub env: usize,
-    pub table: QualifiedName,
+    pub relation: Arc<Relation>,
     pub map: MapId,
     /// The columns that are read for the key's columns, if all of them are columns.
     pub atoms: Option<Vec<Atom>>,
+    /// Positions of the columns that are given, and of the key's.
+    pub columns: Vec<usize>,
+    pub key: Vec<usize>,
     /// A column that is left to a default whose value is not the same on all shards.
     pub varying: Option<String>,
+    /// A column that is left out draws from a sequence, or is one of the key with a default.
+    pub draws: bool,
 }
 
 impl Facts {

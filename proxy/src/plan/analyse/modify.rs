@@ -1,44 +1,28 @@
-//! INSERT, UPDATE, DELETE, MERGE: the table that is written, and where the rows that are written must live.
+//! Statements that write (UPDATE, DELETE and MERGE here): the table that is written, and where the rows that are written must live.
 
 use super::Analysis;
 use super::BlockKind;
-use super::Item;
 use super::Node;
 use super::QueryResult;
 use super::Scope;
-use super::Selected;
 use super::Write;
 use super::expressions::Uses;
-use super::key_types;
+use super::insert::insert_columns;
 use super::names;
 use crate::catalog::Placement;
 use crate::catalog::Relation;
-use crate::catalog::RelationKind;
 use crate::error::Error;
-use crate::plan::KeyCondition;
-use crate::plan::KeyExpr;
 use crate::plan::Source;
 use crate::plan::classes;
 use crate::plan::classes::Atom;
 use crate::plan::classes::Pred;
 use crate::plan::classes::Test;
-use crate::plan::predicates;
-use crate::plan::predicates::ColumnFacts;
 use crate::plan::predicates::Operand;
-use crate::plan::writes;
-use crate::plan::writes::When;
-use crate::plan::writes::defaults;
-use crate::plan::writes::defaults::Fills;
-use crate::plan::writes::defaults::is_default;
-use crate::plan::writes::insert::Input;
-use crate::plan::writes::insert::overriding_refused;
-use crate::value::Datum;
 use sqlparser::ast::Assignment;
 use sqlparser::ast::AssignmentTarget;
 use sqlparser::ast::Delete;
 use sqlparser::ast::Expr;
 use sqlparser::ast::FromTable;
-use sqlparser::ast::Insert;
 use sqlparser::ast::Merge;
 use sqlparser::ast::MergeAction;
 use sqlparser::ast::MergeClauseKind;
@@ -46,14 +30,10 @@ use sqlparser::ast::MergeInsertExpr;
 use sqlparser::ast::MergeInsertKind;
 use sqlparser::ast::MergeUpdateKind;
 use sqlparser::ast::ObjectName;
-use sqlparser::ast::OnConflictAction;
-use sqlparser::ast::OnInsert;
 use sqlparser::ast::OutputClause;
 use sqlparser::ast::SelectItem;
-use sqlparser::ast::SetExpr;
 use sqlparser::ast::Statement as Tree;
 use sqlparser::ast::TableFactor;
-use sqlparser::ast::TableObject;
 use sqlparser::ast::Update;
 use sqlparser::ast::UpdateTableFromKind;
 use std::rc::Rc;
@@ -85,7 +65,7 @@ impl<'a> Analysis<'a> {
         self.result(block, names)
     }
 
-    fn several_shards(&self) -> bool {
+    pub(super) fn several_shards(&self) -> bool {
         self.context.catalog.shards.len() > 1
     }
 
@@ -199,7 +179,13 @@ impl<'a> Analysis<'a> {
     }
 
     /// SET: the expressions, and that no shard key gets another value.
-    fn assignments(&mut self, assignments: &[Assignment], target: &Rc<Scope<'_>>, scope: &Rc<Scope<'_>>, env: usize) {
+    pub(super) fn assignments(
+        &mut self,
+        assignments: &[Assignment],
+        target: &Rc<Scope<'_>>,
+        scope: &Rc<Scope<'_>>,
+        env: usize,
+    ) {
         let mut uses = Uses::default();
         for assignment in assignments {
             self.walk(&assignment.value, scope, env, &mut uses);
@@ -264,393 +250,6 @@ impl<'a> Analysis<'a> {
         })
     }
 
-    fn insert<'q>(
-        &mut self,
-        insert: &'q Insert,
-        start: &Rc<Scope<'q>>,
-        env: usize,
-        top: bool,
-    ) -> Option<Vec<Option<String>>> {
-        self.facts.foreign |= insert.or.is_some()
-            || insert.ignore
-            || insert.overwrite
-            || insert.replace_into
-            || !insert.assignments.is_empty()
-            || insert.partitioned.is_some()
-            || insert.settings.is_some()
-            || insert.format_clause.is_some()
-            || insert.multi_table_insert_type.is_some();
-        let TableObject::TableName(name) = &insert.table else {
-            self.facts.foreign = true;
-            return None;
-        };
-        let result = insert.source.as_deref().map(|source| {
-            let inner = self.new_env(env);
-            self.query(source, start, inner)
-        });
-        let relation = self.relation_of(name, start)?;
-        self.placed(&relation);
-        self.facts.relations.push(relation.clone());
-        let label = match &insert.table_alias {
-            Some(alias) => names::fold(&alias.alias),
-            None => relation.name.name.clone(),
-        };
-        let rows = if self.several_shards() { self.inserted_rows(insert, &relation, result, start, top) } else { None };
-        self.facts.writes.push(Write { relation: relation.clone(), rows });
-        let scope = self.inserted_scope(&relation, label, start, env);
-        if let Some(OnInsert::OnConflict(conflict)) = &insert.on
-            && let OnConflictAction::DoUpdate(update) = &conflict.action
-        {
-            let items = scope.items.iter().take(1).cloned().collect();
-            let target = Rc::new(start.clone_empty().with_items(items, env));
-            self.conflict_key(&update.assignments, &relation);
-            self.assignments(&update.assignments, &target, &scope, env);
-            let mut uses = Uses::default();
-            if let Some(selection) = &update.selection {
-                self.walk(selection, &scope, env, &mut uses);
-            }
-        }
-        self.facts.foreign |= matches!(insert.on, Some(OnInsert::DuplicateKeyUpdate(_)));
-        self.returning(insert.returning.as_deref(), insert.output.as_ref(), &scope, env)
-    }
-
-    /// ON CONFLICT DO UPDATE SET key = …
-    fn conflict_key(&mut self, assignments: &[Assignment], relation: &Relation) {
-        let Placement::Sharded { key, .. } = &relation.placement else { return };
-        if !self.several_shards() {
-            return;
-        }
-        for assignment in assignments {
-            let columns: Vec<&ObjectName> = match &assignment.target {
-                AssignmentTarget::ColumnName(name) => vec![name],
-                AssignmentTarget::Tuple(names) => names.iter().collect(),
-            };
-            for column in columns.into_iter().filter_map(|c| names::parts(c)?.into_iter().next()) {
-                if key.iter().any(|k| relation.columns.get(*k).is_some_and(|c| c.name == column)) {
-                    self.facts.refuse(
-                        Error::unsupported(format!("ON CONFLICT DO UPDATE of shard key column {column}"))
-                            .hint("Leave the shard key out of SET: the conflicting row has the same one."),
-                    );
-                }
-            }
-        }
-    }
-
-    /// The names that ON CONFLICT and RETURNING can use.
-    fn inserted_scope<'q>(
-        &mut self,
-        relation: &Arc<Relation>,
-        label: String,
-        start: &Rc<Scope<'q>>,
-        env: usize,
-    ) -> Rc<Scope<'q>> {
-        let columns = relation.columns.iter().map(|c| (c.name.clone(), None)).collect::<Vec<_>>();
-        let item = |label: &str| Item {
-            label: Some(label.to_owned()),
-            schema: None,
-            columns: (relation.kind != RelationKind::View).then(|| columns.clone()),
-        };
-        let items = vec![item(&label), item("excluded")];
-        Rc::new(start.clone_empty().with_items(items, env))
-    }
-
-    fn inserted_rows<'q>(
-        &mut self,
-        insert: &'q Insert,
-        relation: &Arc<Relation>,
-        result: Option<QueryResult<'q>>,
-        start: &Rc<Scope<'q>>,
-        top: bool,
-    ) -> Option<KeyCondition> {
-        if relation.kind == RelationKind::View {
-            self.facts.refuse(
-                Error::unsupported(format!("INSERT into view {}", relation.name)).hint("Insert into the view's table."),
-            );
-            return None;
-        }
-        let columns = insert_columns(relation, &insert.columns);
-        let values = match insert.source.as_deref().map(|s| &*s.body) {
-            Some(SetExpr::Values(values)) => Some(values),
-            _ => None,
-        };
-        let Placement::Sharded { .. } = &relation.placement else { return None };
-        let rows: Option<Vec<&'q [Expr]>> = match (insert.source.is_some(), values) {
-            (false, _) => Some(vec![&[][..]]),
-            (true, Some(values)) => Some(values.rows.iter().map(|r| r.content.as_slice()).collect()),
-            (true, None) => None,
-        };
-        if !top || rows.is_none() {
-            let rows = rows.iter().flatten().copied();
-            self.drawn_columns(relation, if insert.source.is_none() { &[] } else { &columns }, rows);
-        }
-        if let Some(unique) = relation.unique.iter().find(|u| !has_key(relation, u)) {
-            self.facts.refuse(loose_unique(relation, unique, "INSERT"));
-        }
-        match (insert.source.as_deref(), rows) {
-            (_, Some(rows)) => self.given_rows(insert, relation, &columns, &rows, start, top),
-            (source, None) => self.selected_rows(relation, &columns, source?, result?, top),
-        }
-    }
-
-    /// The rows of VALUES, and of DEFAULT VALUES: their keys, and the statement in pieces.
-    fn given_rows<'q>(
-        &mut self,
-        insert: &'q Insert,
-        relation: &Arc<Relation>,
-        columns: &[usize],
-        rows: &[&'q [Expr]],
-        start: &Rc<Scope<'q>>,
-        top: bool,
-    ) -> Option<KeyCondition> {
-        let width = rows.first().map_or(0, |row| row.len());
-        // Without a list the columns are as many as the values.
-        let columns = if insert.columns.is_empty() { columns.get(..width)? } else { columns };
-        let fills = if top { defaults::fills(relation, columns, rows, self.context) } else { Fills::default() };
-        if let Some(error) = overriding_refused(insert, &fills) {
-            self.facts.refuse(error);
-            return None;
-        }
-        let condition = self.value_rows(relation, columns, rows, start, &fills)?;
-        if top {
-            let draws = fills.draws.iter().any(|d| d.when == When::Always);
-            let widths: Vec<usize> = rows.iter().map(|row| row.len()).collect();
-            let condition = condition.clone();
-            let input = Input { insert, relation, columns, widths: &widths, fills, condition };
-            self.facts.insert = writes::insert::plan(&input, start.source);
-            if draws && self.facts.insert.is_none() {
-                self.drawn_columns(relation, columns, rows.iter().copied());
-            }
-        }
-        Some(condition)
-    }
-
-    /// The keys of the rows of VALUES.
-    fn value_rows<'q>(
-        &mut self,
-        relation: &Arc<Relation>,
-        columns: &[usize],
-        rows: &[&'q [Expr]],
-        start: &Rc<Scope<'q>>,
-        fills: &Fills,
-    ) -> Option<KeyCondition> {
-        let Placement::Sharded { map, key } = &relation.placement else { return None };
-        let mut parts = Vec::new();
-        for (n, row) in rows.iter().enumerate() {
-            let mut sources = Vec::new();
-            for column in key {
-                if let Some(value) = fills.value(n, *column) {
-                    sources.push(Source::Drawn(value));
-                    continue;
-                }
-                let given = columns.iter().position(|c| c == column).and_then(|n| row.get(n));
-                match self.row_value(relation, *column, given, start) {
-                    Ok(source) => sources.push(source),
-                    Err(error) => {
-                        self.facts.refuse(error);
-                        return None;
-                    }
-                }
-            }
-            parts.push(KeyExpr::Row(sources));
-        }
-        let expr = if parts.len() == 1 { parts.swap_remove(0) } else { KeyExpr::Or(parts) };
-        Some(KeyCondition {
-            map: *map,
-            types: key_types(relation)?,
-            names: key_names(relation)?,
-            widths: key_widths(relation),
-            expr,
-            not_null: not_null(relation),
-        })
-    }
-
-    /// One key column's value of a row of VALUES.
-    fn row_value(
-        &self,
-        relation: &Relation,
-        column: usize,
-        expr: Option<&Expr>,
-        scope: &Scope<'_>,
-    ) -> Result<Source, Error> {
-        let Some(facts) = relation.columns.get(column) else { return Err(Error::internal("no key column")) };
-        let Some(expr) = expr.filter(|e| !is_default(e)) else {
-            return match &facts.default {
-                None if !facts.generated && !facts.identity => Ok(Source::Const(Datum::Null)),
-                _ => Err(Error::unsupported(format!("the default of shard key column {}", facts.name))
-                    .hint("Give the shard key in the statement.")),
-            };
-        };
-        let column = ColumnFacts {
-            type_oid: facts.type_oid,
-            collation: facts.collation,
-            not_null: facts.not_null,
-            nullable: false,
-        };
-        match self.operand(expr, &column, scope) {
-            Some(Operand::Null) => Ok(Source::Const(Datum::Null)),
-            Some(Operand::Source(source)) => Ok(source),
-            None => Err(undetermined(&facts.name)),
-        }
-    }
-
-    /// The keys of the rows that a query gives.
-    fn selected_rows<'q>(
-        &mut self,
-        relation: &Arc<Relation>,
-        columns: &[usize],
-        source: &'q sqlparser::ast::Query,
-        result: QueryResult<'q>,
-        top: bool,
-    ) -> Option<KeyCondition> {
-        let unknown = || {
-            Error::unsupported(format!("INSERT … SELECT into {} whose shard key is not known", relation.name))
-                .hint("Fix the shard key in the query's WHERE, or insert with VALUES.")
-        };
-        let projection = match &*source.body {
-            SetExpr::Select(select) if !select.projection.iter().any(super::is_wildcard) => Some(&select.projection),
-            _ => None,
-        };
-        let env = self.new_env(0);
-        self.push_tagged(env, result.facts, result.conditionals);
-        let outputs = result.outputs;
-        let given = |position: usize| columns.iter().position(|c| *c == position);
-        let atom = |position: usize| outputs.as_ref()?.get(given(position)?)?.atom;
-        let expr = |position: usize| super::item_expr(projection?.get(given(position)?)?);
-        let Some(scope) = result.scope else {
-            self.facts.refuse(unknown());
-            return None;
-        };
-        if top && let Placement::Sharded { map, key } = &relation.placement {
-            let varying = relation.columns.iter().enumerate().find(|(position, column)| {
-                !columns.contains(position)
-                    && defaults::when(column, key.contains(position), self.context) == Some(When::Several)
-            });
-            self.facts.selected = Some(Selected {
-                block: result.block,
-                env: scope.env,
-                table: relation.name.clone(),
-                map: *map,
-                atoms: key.iter().map(|k| atom(*k)).collect(),
-                varying: varying.map(|(_, column)| column.name.clone()),
-            });
-        }
-        let condition = self.row_links(relation, env, &scope, atom, expr);
-        if condition.is_none() || (!top && condition.as_ref().is_some_and(|c| c.expr == KeyExpr::True)) {
-            self.facts.refuse(unknown());
-            return None;
-        }
-        condition
-    }
-
-    /// The key of a row that MERGE inserts.
-    fn row_condition<'q>(
-        &mut self,
-        relation: &Arc<Relation>,
-        scope: &Rc<Scope<'q>>,
-        env: usize,
-        given: impl Fn(usize) -> Option<&'q Expr>,
-    ) -> Option<KeyCondition> {
-        let inner = self.new_env(env);
-        let atoms: Vec<(usize, Option<Atom>)> =
-            (0..relation.columns.len()).map(|c| (c, given(c).and_then(|e| self.bare_atom(e, scope)))).collect();
-        let atom = |position: usize| atoms.iter().find(|(c, _)| *c == position).and_then(|(_, a)| *a);
-        let condition = self.row_links(relation, inner, scope, atom, given);
-        if condition.as_ref().is_none_or(|c| c.expr == KeyExpr::True) {
-            self.facts.refuse(
-                Error::unsupported(format!(
-                    "MERGE that inserts into {} with a shard key that is not known",
-                    relation.name
-                ))
-                .hint("Fix the shard key by a constant in ON."),
-            );
-        }
-        condition
-    }
-
-    /// An instance for rows that are written, its key equal to what is written into it.
-    fn row_links<'q>(
-        &mut self,
-        relation: &Arc<Relation>,
-        env: usize,
-        scope: &Scope<'_>,
-        atom: impl Fn(usize) -> Option<Atom>,
-        expr: impl Fn(usize) -> Option<&'q Expr>,
-    ) -> Option<KeyCondition> {
-        let Placement::Sharded { map, key } = &relation.placement else { return None };
-        let owner = self.add_table(relation, relation.name.name.clone(), env);
-        if let Some(owner) = self.owners.get_mut(owner as usize) {
-            // it stands for rows that are not there yet: nothing is read
-            owner.key = None;
-        }
-        let mut rows = Vec::new();
-        let mut atoms = Vec::new();
-        for column in key {
-            let written = Atom { owner, column: u32::try_from(*column).ok()? };
-            atoms.push(written);
-            let facts = self.column_facts(written)?;
-            if let Some(read) = atom(*column)
-                && let Some(read_facts) = self.column_facts(read)
-            {
-                self.push(env, predicates::columns_equal(written, &facts, read, &read_facts));
-                continue;
-            }
-            match expr(*column).and_then(|e| self.operand(e, &facts, scope)) {
-                Some(Operand::Source(source)) => {
-                    if !matches!(source, Source::Param(_)) {
-                        self.push(env, Pred::Is(written, Test::Equals(source.clone())));
-                    }
-                    rows.push(source);
-                }
-                Some(Operand::Null) => rows.push(Source::Const(Datum::Null)),
-                None => {}
-            }
-        }
-        let expr = if rows.len() == key.len() {
-            KeyExpr::Row(rows)
-        } else {
-            classes::key_expr(&classes::applying(&self.envs, env, None), &atoms)
-        };
-        Some(KeyCondition {
-            map: *map,
-            types: key_types(relation)?,
-            names: key_names(relation)?,
-            widths: key_widths(relation),
-            expr,
-            not_null: not_null(relation),
-        })
-    }
-
-    /// Columns of a sharded table that are not given and would be drawn from a sequence.
-    fn drawn_columns<'q>(
-        &mut self,
-        relation: &Relation,
-        columns: &[usize],
-        rows: impl Iterator<Item = &'q [Expr]> + Clone,
-    ) {
-        if !matches!(relation.placement, Placement::Sharded { .. }) {
-            return;
-        }
-        for (position, column) in relation.columns.iter().enumerate() {
-            let draws = column.identity || column.default.as_deref().is_some_and(|d| d.contains("nextval("));
-            if !draws {
-                continue;
-            }
-            let given = match columns.iter().position(|c| *c == position) {
-                Some(n) => rows.clone().all(|row| row.get(n).is_some_and(|e| !is_default(e))),
-                None => false,
-            };
-            if !given {
-                self.facts.refuse(
-                    Error::unsupported(format!(
-                        "column {} of {} would draw from a sequence on a sharded table",
-                        column.name, relation.name
-                    ))
-                    .hint("Give the column a value in the statement, or use a uuid default."),
-                );
-            }
-        }
-    }
-
     /// The table that is written, by the FROM item that names it.
     fn write_target<'q>(&mut self, factor: &'q TableFactor, start: &Rc<Scope<'q>>) {
         let TableFactor::Table { name, .. } = factor else {
@@ -662,7 +261,7 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    fn relation_of(&mut self, name: &ObjectName, start: &Scope<'_>) -> Option<Arc<Relation>> {
+    pub(super) fn relation_of(&mut self, name: &ObjectName, start: &Scope<'_>) -> Option<Arc<Relation>> {
         let parts = names::parts(name)?;
         let context = if start.in_view { &self.view_context } else { self.context };
         match names::relation(context, &parts) {
@@ -682,7 +281,7 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    fn returning<'q>(
+    pub(super) fn returning<'q>(
         &mut self,
         returning: Option<&'q [SelectItem]>,
         output: Option<&'q OutputClause>,
@@ -738,20 +337,8 @@ fn same_source(a: &Source, b: &Source, scope: &Scope<'_>) -> Option<Vec<usize>> 
     }
 }
 
-/// The positions of the columns that an INSERT gives, in its order.
-fn insert_columns(relation: &Relation, columns: &[ObjectName]) -> Vec<usize> {
-    if columns.is_empty() {
-        return (0..relation.columns.len()).collect();
-    }
-    let position = |name: &ObjectName| {
-        let name = names::parts(name)?.into_iter().next()?;
-        relation.columns.iter().position(|c| c.name == name)
-    };
-    columns.iter().map(|name| position(name).unwrap_or(usize::MAX)).collect()
-}
-
 /// How many characters the key columns of type varchar hold.
-fn key_widths(relation: &Relation) -> Vec<Option<u32>> {
+pub(super) fn key_widths(relation: &Relation) -> Vec<Option<u32>> {
     let Placement::Sharded { key, .. } = &relation.placement else { return Vec::new() };
     let width = |c: &usize| {
         let name = relation.columns.get(*c)?.type_name.strip_prefix("character varying")?;
@@ -760,14 +347,14 @@ fn key_widths(relation: &Relation) -> Vec<Option<u32>> {
     key.iter().map(width).collect()
 }
 
-fn has_key(relation: &Relation, unique: &[usize]) -> bool {
+pub(super) fn has_key(relation: &Relation, unique: &[usize]) -> bool {
     match &relation.placement {
         Placement::Sharded { key, .. } => key.iter().all(|k| unique.contains(k)),
         _ => true,
     }
 }
 
-fn loose_unique(relation: &Relation, unique: &[usize], verb: &str) -> Error {
+pub(super) fn loose_unique(relation: &Relation, unique: &[usize], verb: &str) -> Error {
     let columns: Vec<&str> = unique.iter().filter_map(|c| relation.columns.get(*c)).map(|c| c.name.as_str()).collect();
     Error::unsupported(format!(
         "{verb} on sharded table {} with the unique constraint ({}), which does not contain the shard key",
@@ -778,17 +365,7 @@ fn loose_unique(relation: &Relation, unique: &[usize], verb: &str) -> Error {
     .hint("Add the shard key's columns to the constraint.")
 }
 
-fn undetermined(column: &str) -> Error {
-    Error::unsupported(format!("the shard key value of column {column} cannot be determined here"))
-        .hint("Give the shard key as a constant or a parameter of the column's type.")
-}
-
-fn not_null(relation: &Relation) -> Vec<bool> {
-    let Placement::Sharded { key, .. } = &relation.placement else { return Vec::new() };
-    key.iter().map(|column| relation.columns.get(*column).is_some_and(|column| column.not_null)).collect()
-}
-
-fn key_names(relation: &Relation) -> Option<Vec<String>> {
+pub(super) fn key_names(relation: &Relation) -> Option<Vec<String>> {
     let Placement::Sharded { key, .. } = &relation.placement else { return None };
     key.iter().map(|k| Some(format!("{}.{}", relation.name.name, relation.columns.get(*k)?.name))).collect()
 }

@@ -124,7 +124,7 @@ fn is_present(text: &str) -> bool {
 }
 
 /// The value of a default, as text that the column's type reads.
-fn expression(relation: &Relation, column: &Column) -> String {
+pub fn expression(relation: &Relation, column: &Column) -> String {
     if column.identity {
         let table = format!("{}.{}", quoted(&relation.name.schema), quoted(&relation.name.name));
         return format!(
@@ -134,13 +134,21 @@ fn expression(relation: &Relation, column: &Column) -> String {
         );
     }
     let default = column.default.as_deref().unwrap_or("NULL");
-    // A cast to these cuts what is too long, where an assignment complains.
-    let cuts = ["character", "bit"].iter().any(|name| column.type_name.starts_with(name));
-    if cuts {
-        format!("({default})::pg_catalog.text")
+    as_text(default, column)
+}
+
+/// A value of an expression as text that the column's type reads.
+pub fn as_text(expr: &str, column: &Column) -> String {
+    if cuts(column) {
+        format!("({expr})::pg_catalog.text")
     } else {
-        format!("(({default})::{})::pg_catalog.text", column.type_name)
+        format!("(({expr})::{})::pg_catalog.text", column.type_name)
     }
+}
+
+/// A cast to the column's type cuts what is too long, where an assignment complains.
+pub fn cuts(column: &Column) -> bool {
+    ["character", "bit"].iter().any(|name| column.type_name.starts_with(name))
 }
 
 pub fn quoted(name: &str) -> String {

@@ -70,7 +70,7 @@ pub fn plan(input: &Input<'_>, source: &SourceText<'_>) -> Option<WritePlan> {
 }
 
 /// Ordinals of the tokens that stand in no parentheses.
-fn depth_zero<'t>(text: &'t str, tokens: &'t [Token]) -> impl Iterator<Item = usize> + 't {
+pub fn depth_zero<'t>(text: &'t str, tokens: &'t [Token]) -> impl Iterator<Item = usize> + 't {
     let mut depth = 0_usize;
     tokens.iter().enumerate().filter_map(move |(n, token)| {
         if token.is_symbol(text, "(") {

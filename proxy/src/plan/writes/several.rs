@@ -3,9 +3,12 @@
 use super::Part;
 use super::Shape;
 use super::WritePlan;
+use super::gather;
 use super::moment;
 use super::without_semicolons;
+use crate::catalog::Catalog;
 use crate::error::Error;
+use crate::plan::KeyExpr;
 use crate::plan::analyse::Analysis;
 use crate::plan::analyse::BlockKind;
 use crate::plan::analyse::Node;
@@ -45,6 +48,9 @@ pub fn plan(analysis: &Analysis<'_>, tree: &Tree, result: &QueryResult<'_>, sour
     match tree {
         Tree::Insert(insert) => match (&analysis.facts.insert, &analysis.facts.selected) {
             (Some(plan), _) => inserted(analysis, insert, plan, with, source),
+            (None, Some(selected)) if analysis.sharded().next().is_none() => {
+                gathered(analysis, insert, selected, with, source)
+            }
             (None, Some(selected)) => {
                 whole(selected_anchor(analysis, selected), result.block, analysis, source, Some(selected.block))
             }
@@ -94,6 +100,62 @@ fn whole(
     }
 }
 
+/// INSERT … SELECT without sharded tables.
+fn gathered(
+    analysis: &Analysis<'_>,
+    insert: &Insert,
+    selected: &Selected,
+    with: bool,
+    source: &SourceText<'_>,
+) -> Planned {
+    let refuse = |error| Planned { plan: None, anchor: None, refused: Some(error) };
+    let condition = analysis.facts.writes.iter().find_map(|w| w.rows.as_ref());
+    let Some(condition) = condition else { return refuse(refused("this INSERT over several shards")) };
+    let input = gather::Input {
+        insert,
+        relation: &selected.relation,
+        columns: &selected.columns,
+        key: &selected.key,
+        condition,
+    };
+    let filled = gather::filled(&input, analysis.context);
+    let draws = selected.draws;
+    if !draws && matches!(condition.expr, KeyExpr::Row(_)) {
+        // It goes whole to the shard of its key.
+        return refuse(unknown_key(selected));
+    }
+    let planned = match gather_proven(analysis, insert, with) {
+        Ok(()) => gather::plan(&input, &filled, source).unwrap_or_else(|| Err(unknown_key(selected))),
+        Err(error) => Err(error),
+    };
+    match planned {
+        Ok(plan) => Planned { plan: Some(plan), anchor: None, refused: None },
+        Err(error) => refuse(error),
+    }
+}
+
+fn gather_proven(analysis: &Analysis<'_>, insert: &Insert, with: bool) -> Result<(), Error> {
+    let facts = &analysis.facts;
+    let elsewhere = facts.needs.iter().find(|(shard, _)| *shard != Catalog::HOME);
+    let reason = None
+        .or(with.then(|| "WITH before an INSERT … SELECT over several shards".to_owned()))
+        .or((facts.writes.len() > 1).then(|| "a statement with several writes over several shards".to_owned()))
+        .or(elsewhere.map(|(_, what)| format!("an INSERT … SELECT over several shards that reads {what}")))
+        .or(facts.locks.then(|| "FOR UPDATE or FOR SHARE in a write over several shards".to_owned()))
+        .or((!facts.set_config.is_empty()).then(|| "set_config over several shards".to_owned()))
+        .or((!facts.conditions.is_empty()).then(|| "a function that runs by shard key, over several shards".to_owned()))
+        .or(facts.policies.as_ref().map(|t| format!("table {t} with row security or rules over several shards")));
+    if let Some(reason) = reason {
+        return Err(refused(&reason));
+    }
+    if insert.on.is_none() && insert.returning.is_none() {
+        return Ok(());
+    }
+    // What stands behind the query runs on each shard.
+    statement_wide(analysis, 0, |_| true)?;
+    conflict(insert)
+}
+
 /// INSERT … VALUES.
 fn inserted(
     analysis: &Analysis<'_>,
@@ -109,7 +171,7 @@ fn inserted(
     plan.several = several.clone();
     let alone = matches!(&plan.shape, Shape::Rows(split) if split.rows.len() == 1);
     // One row is on one shard: without anything to draw the text goes there as it is.
-    let needed = plan.always_draws() || !(alone || several.is_err());
+    let needed = plan.always_draws() || plan.has_moments() || !(alone || several.is_err());
     Planned { plan: needed.then_some(plan), anchor: None, refused: several.err() }
 }
 
@@ -124,6 +186,11 @@ fn rows_proven(analysis: &Analysis<'_>, insert: &Insert, with: bool, moments: us
         return Err(refused("WITH in an INSERT of rows on several shards"));
     }
     anchor::local_blocks(analysis, usize::MAX)?;
+    conflict(insert)
+}
+
+/// ON CONFLICT beside RETURNING must not leave rows out.
+fn conflict(insert: &Insert) -> Result<(), Error> {
     let Some(OnInsert::OnConflict(conflict)) = &insert.on else { return Ok(()) };
     let skips = match &conflict.action {
         OnConflictAction::DoNothing => true,
@@ -157,11 +224,7 @@ fn target_anchor(analysis: &Analysis<'_>, top: usize) -> Result<Anchor, Error> {
 
 /// INSERT … SELECT: each row that is read is written under the key that it has.
 fn selected_anchor(analysis: &Analysis<'_>, selected: &Selected) -> Result<Anchor, Error> {
-    let unknown = || {
-        Error::unsupported(format!("INSERT … SELECT into {} whose shard key is not known", selected.table))
-            .detail("Its rows would have to move between shards.")
-            .hint("Select the shard key of the rows that are read, fix it in the query's WHERE, or insert with VALUES.")
-    };
+    let unknown = || unknown_key(selected);
     if let Some(column) = &selected.varying {
         return Err(refused(&format!(
             "INSERT … SELECT over several shards that leaves column {column} to its default"
@@ -225,4 +288,10 @@ fn statement_wide(
         Some(reason) => Err(refused(&reason)),
         None => Ok(()),
     }
+}
+
+fn unknown_key(selected: &Selected) -> Error {
+    Error::unsupported(format!("INSERT … SELECT into {} whose shard key is not known", selected.relation.name))
+        .detail("Its rows would have to move between shards.")
+        .hint("Select the shard key of the rows that are read, fix it in the query's WHERE, or insert with VALUES.")
 }
