@@ -194,7 +194,8 @@ fn a_pipeline_commits_at_sync() {
 
 /// The name under which a coordinator would have prepared something on a shard, and what it would record.
 fn by_hand(deployment: &Deployment, number: usize, shard: usize) -> (String, String) {
-    let installation = on_shard(deployment, 0, "SELECT installation FROM shardway.installation");
+    let mut superuser = Client::connect(&deployment.cluster(0).superuser(&deployment.shard(0).database));
+    let installation = superuser.simple("SELECT installation FROM shardway.installation").ok().value();
     let hash = format!("{number:032}");
     let key = format!("shardway:{installation}:s0:{number:032}:{hash}");
     (format!("shardway:{installation}:s0:{number:032}:{shard}:{hash}"), key)

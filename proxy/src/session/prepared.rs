@@ -45,6 +45,12 @@ impl Session {
             if self.look_again(&unknown.names).await {
                 planned = self.plan_text(text, declared)?;
             }
+            if matches!(&planned.plan, Plan::Unknown(_))
+                && self.backends.database.config.shards.len() > 1
+                && let Some(again) = Box::pin(self.known_to_servers(&planned.command, text, declared)).await?
+            {
+                planned = again;
+            }
             if let Plan::Unknown(_) = &planned.plan {
                 // The home shard says what is wrong with it, or knows better.
                 unknown_to_us = Some(Arc::new(self.ask(HOME, next_number(), text, declared).await?));

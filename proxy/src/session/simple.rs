@@ -275,9 +275,47 @@ impl Session {
                         return Box::pin(self.execute_simple(&again, text)).await;
                     }
                 }
+                if self.backends.database.config.shards.len() > 1 {
+                    let command = &planned.command;
+                    if let Some(again) = Box::pin(self.known_to_servers(command, text, &[])).await? {
+                        self.scan_text(text)?;
+                        return Box::pin(self.execute_simple(&again, text)).await;
+                    }
+                }
                 self.forward(HOME, text.as_bytes()).await
             }
             Plan::Refuse(error) => Err(Box::pin(self.mistake_first(text, &[], error)).await),
+        }
+    }
+
+    /// A statement with names that the catalog does not have, read again just now or not: the home shard says what is
+    /// wrong with it. What it accepts it knows better, and the statement is planned anew.
+    ///
+    /// # Errors
+    /// The home shard's; 0A000 for what only it knows: which shards have the rows is not certain.
+    pub(super) async fn known_to_servers(
+        &mut self,
+        command: &Command,
+        text: &str,
+        types: &[Oid],
+    ) -> Outcome<Option<Arc<Planned>>> {
+        let data = is_data(command);
+        if data {
+            self.ask(HOME, crate::exec::cache::next_number(), text, types).await?;
+        }
+        if self.backends.transaction.overlay.is_none() {
+            self.backends.database.refresh().await?;
+        }
+        let again = self.plan_text(text, types)?;
+        match &again.plan {
+            Plan::Unknown(unknown) if data => {
+                let names: Vec<String> = unknown.names.iter().map(ToString::to_string).collect();
+                Err(Error::unsupported(format!("{}, of which only the home shard knows", names.join(", ")))
+                    .hint("Create tables through the proxy, or on every shard.")
+                    .into())
+            }
+            Plan::Unknown(_) => Ok(None),
+            _ => Ok(Some(again)),
         }
     }
 
