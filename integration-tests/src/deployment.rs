@@ -5,6 +5,7 @@ use crate::client::Client;
 use crate::direct;
 use crate::layout::Layout;
 use crate::layout::Table;
+use crate::link::Links;
 use crate::postgres::APP;
 use crate::postgres::Builder;
 use crate::postgres::Cluster;
@@ -17,6 +18,8 @@ pub struct Deployment {
     pub layout: Layout,
     // The proxy stands before the clusters: it is dropped first.
     pub proxy: Option<Proxy>,
+    /// What the proxy reaches the shards through, where a test wants faults.
+    pub links: Option<Links>,
     pub clusters: Vec<Cluster>,
 }
 
@@ -36,7 +39,7 @@ impl Deployment {
     pub fn clusters(layout: Layout, builder: Builder) -> Deployment {
         let count = if layout.own_clusters { layout.shards } else { 1 };
         let clusters: Vec<Cluster> = (0..count).map(|_| builder.clone().start()).collect();
-        let deployment = Deployment { layout, proxy: None, clusters };
+        let deployment = Deployment { layout, proxy: None, links: None, clusters };
         for shard in 0..deployment.layout.shards {
             let address = deployment.shard(shard);
             deployment.cluster(shard).create_database(&address.database);
@@ -44,9 +47,28 @@ impl Deployment {
         deployment
     }
 
+    /// Puts links between the proxy and the shards; before the proxy starts.
+    pub fn link(&mut self) {
+        let ports: Vec<u16> = self.shards().iter().map(|shard| shard.port).collect();
+        self.links = Some(Links::start(&ports));
+    }
+
+    pub fn links(&self) -> &Links {
+        self.links.as_ref().expect("links")
+    }
+
+    /// The shards as the proxy finds them.
+    pub fn proxied(&self) -> Vec<Address> {
+        let mut shards = self.shards();
+        if let Some(links) = &self.links {
+            shards.iter_mut().enumerate().for_each(|(number, shard)| shard.port = links.port(number));
+        }
+        shards
+    }
+
     pub fn start_proxy(&mut self) {
         if !direct() {
-            let shards = self.shards();
+            let shards = self.proxied();
             self.proxy = Some(Proxy::start(|port, http| self.layout.toml(&shards, port, http)));
         }
     }

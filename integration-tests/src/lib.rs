@@ -4,10 +4,14 @@
 //! With `DIRECT=1` in the environment there is no proxy: the tests speak to one PostgreSQL, which must pass them too.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod application;
+pub mod bank;
 pub mod client;
 pub mod corpus;
 pub mod deployment;
 pub mod layout;
+pub mod ledger;
+pub mod link;
 pub mod message;
 pub mod outcome;
 pub mod postgres;

@@ -143,6 +143,15 @@ impl Proxy {
         process::signal(self.pid(), name);
     }
 
+    /// Ends the process as a crash does; `run` starts it again on the same ports.
+    pub fn kill(&mut self) {
+        if let Some((mut child, guard)) = self.running.take() {
+            process::signal(child.id(), "KILL");
+            let _ = child.wait();
+            drop(guard);
+        }
+    }
+
     /// Whether the process still runs.
     pub fn runs(&mut self) -> bool {
         self.running.is_some() && self.try_status().is_none()
