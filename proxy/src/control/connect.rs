@@ -33,7 +33,7 @@ use tokio_postgres::tls::TlsStream;
 /// waits long for a lock, and dates, floats and strings are written in one way.
 const OPTIONS: &str = "-c search_path=pg_catalog -c row_security=off -c lock_timeout=5s -c statement_timeout=0 \
      -c standard_conforming_strings=on -c DateStyle=ISO -c TimeZone=UTC -c extra_float_digits=1 \
-     -c default_transaction_read_only=off -c default_transaction_isolation=read\\ committed";
+     -c default_transaction_read_only=off -c default_transaction_isolation=read\\ committed -c synchronous_commit=on";
 
 /// Where and how to connect for one shard.
 pub struct Target {

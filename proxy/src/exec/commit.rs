@@ -277,7 +277,11 @@ impl Backends {
     /// The decision's row, then PREPARE TRANSACTION.
     async fn first_phase(&mut self, two: &TwoPhase) -> Result<()> {
         let decide = format!("SELECT shardway.decide('{}', '{}')", two.name.key(), two.name.secret);
-        for (_, answer) in self.on(&[two.decision], |_| decide.clone()).await {
+        for (shard, answer) in self.on(&[two.decision], |_| decide.clone()).await {
+            if answer.as_ref().is_err_and(|error| error.code != codes::CONNECTION_FAILURE) {
+                // What records decisions may have been lost with a shard's last commits: it is looked at again.
+                self.database.settlement.forget_facts(shard);
+            }
             if answer?.text().is_none() {
                 return Err(Error::internal("the decision was not recorded"));
             }

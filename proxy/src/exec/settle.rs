@@ -111,6 +111,11 @@ impl Settlement {
         self.change(usize::from(shard.0), |state| _ = state.hurried.insert(gid));
     }
 
+    /// What a shard can do is not known any more.
+    pub fn forget_facts(&self, shard: ShardId) {
+        self.change(usize::from(shard.0), |state| state.facts = None);
+    }
+
     /// A transaction has ended everywhere.
     pub fn finish(&self, decision: ShardId, key: String) {
         if let Ok(mut finished) = self.finished.lock()
