@@ -15,19 +15,16 @@ fn django(environment: &[(&str, &str)]) {
 }
 
 #[test]
-#[ignore = "needs INSERTs that are split by key"]
 fn django_migrates() {
     django(&[]);
 }
 
 #[test]
-#[ignore = "needs INSERTs that are split by key"]
 fn django_migrates_with_parameters_on_the_server() {
     django(&[("SERVER_SIDE_BINDING", "1")]);
 }
 
 #[test]
-#[ignore = "needs INSERTs that are split by key"]
 fn alembic_migrates() {
     let layout = Layout::new(2)
         .hash_map("tenants", &["bigint"])

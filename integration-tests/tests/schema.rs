@@ -36,6 +36,30 @@ fn refused(outcome: &Outcome, code: &str, part: &str) {
     assert!(format!("{outcome:?}").contains(part), "{outcome:?}");
 }
 
+/// The rows that are there get one time, as in one PostgreSQL; later ones get their own.
+#[test]
+fn a_new_column_is_filled_with_one_time() {
+    let Some(deployment) = deploy() else { return };
+    let mut client = deployment.connect();
+    client.execute("CREATE TABLE orders (tenant_id bigint, id bigint, PRIMARY KEY (tenant_id, id))");
+    client.execute("INSERT INTO orders VALUES (1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 1)");
+    client.execute(
+        "ALTER TABLE orders ADD COLUMN seen timestamptz NOT NULL DEFAULT now(), \
+         ADD COLUMN day date DEFAULT current_date + 1, ADD COLUMN n integer DEFAULT 3",
+    );
+    let values = "SELECT count(DISTINCT seen), count(DISTINCT day), min(n) FROM orders";
+    assert_eq!(client.simple(values).ok().rows[0], [Some("1".into()), Some("1".into()), Some("3".into())]);
+    let defaults = "SELECT count(*) FROM pg_attrdef WHERE adrelid = 'orders'::regclass AND pg_get_expr(adbin, adrelid) IN ('now()', '(CURRENT_DATE + 1)')";
+    for shard in 0..deployment.layout.shards {
+        let mut shard = Client::connect(&deployment.shard(shard));
+        assert_eq!(shard.simple(defaults).ok().value(), "2");
+    }
+    for tenant in 7..13 {
+        client.execute(&format!("INSERT INTO orders VALUES ({tenant}, 1)"));
+    }
+    assert_eq!(client.simple("SELECT count(DISTINCT seen) FROM orders").ok().value(), "7");
+}
+
 #[test]
 fn a_change_happens_everywhere_or_nowhere() {
     let Some(deployment) = deploy() else { return };

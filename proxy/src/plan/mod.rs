@@ -433,6 +433,8 @@ pub struct EverywherePlan {
     /// A sharded table that is made: the bigint sequences of its columns must not give on one shard what they give on
     /// another.
     pub numbers: Option<QualifiedName>,
+    /// A table whose rows are given a new column with the time of the transaction: it must be the same on all shards.
+    pub stamped: Option<QualifiedName>,
     /// The text for each shard, where they have not all of the things that it names; else empty.
     pub texts: Vec<(ShardId, String)>,
 }

@@ -37,6 +37,7 @@ use crate::error::Error;
 use crate::sql::Statement;
 use cursor::Cursor;
 use flags::Flags;
+use std::cell::RefCell;
 
 /// Why a statement is not run, or not by this plan.
 #[derive(Clone, Debug)]
@@ -81,6 +82,8 @@ struct Job<'a> {
     context: &'a Context<'a>,
     /// From the first word.
     cursor: Cursor<'a>,
+    /// See [`EverywherePlan::stamped`].
+    stamped: &'a RefCell<Option<QualifiedName>>,
 }
 
 impl Job<'_> {
@@ -100,7 +103,8 @@ impl Job<'_> {
 /// Plans CREATE, ALTER, DROP, COMMENT, GRANT, TRUNCATE, LOCK, VACUUM and their like.
 pub fn plan(statement: &Statement, context: &Context<'_>) -> Plan {
     let cursor = Cursor::new(&statement.text, &statement.tokens);
-    let job = Job { context, cursor };
+    let stamped = RefCell::new(None);
+    let job = Job { context, cursor, stamped: &stamped };
     let flags = Flags::of(cursor, context);
     let decided = if job.several() { several_shards(&job) } else { one_shard(&job, flags) };
     let (shards, texts) = match decided {
@@ -115,6 +119,7 @@ pub fn plan(statement: &Statement, context: &Context<'_>) -> Plan {
         outside_transaction: flags.outside_transaction,
         effect: flags.effect,
         changes_schema: flags.changes_schema,
+        stamped: job.stamped.take(),
         numbers: table::sharded_name(&job).or_else(|| alter::numbered(&job)),
     })
 }

@@ -10,6 +10,8 @@ use crate::error::Error;
 use crate::exec::backends::run_on;
 use crate::plan::EverywherePlan;
 use crate::plan::OnShards;
+use crate::plan::writes::moment::Moment;
+use crate::plan::writes::moment::moments;
 use crate::pool::Answer;
 use crate::session::Failure;
 use crate::session::HOME;
@@ -54,11 +56,65 @@ impl Session {
     /// are silent, unless they fail.
     async fn on_each(&mut self, plan: &EverywherePlan, shards: &[ShardId], text: &str) -> Outcome<Answer> {
         let mut first = None;
+        let mut stamped = None;
         for &shard in shards {
-            let answer = self.on_one(shard, own_text(plan, shard, text)).await?;
-            first.get_or_insert(answer);
+            match (&plan.stamped, &stamped) {
+                (Some(table), Some(text)) => self.on_stamped(shard, table, text).await?,
+                (table, _) => {
+                    let answer = self.on_one(shard, own_text(plan, shard, text)).await?;
+                    first.get_or_insert(answer);
+                    if let Some(table) = table {
+                        stamped = Some(self.stamp(shard, table, text).await?);
+                    }
+                }
+            }
         }
         first.ok_or_else(|| Error::internal("a statement for no shard").into())
+    }
+
+    /// The text for the other shards, with the first one's time in it, and what makes their defaults the first one's.
+    async fn stamp(&mut self, shard: ShardId, table: &QualifiedName, text: &str) -> Outcome<Stamped> {
+        let tokens = crate::sql::lexer::tokenize(text, self.conforming_strings())?;
+        let calls = moments(text, &tokens);
+        let range = |call: &Moment| {
+            let start = tokens.get(call.first).map_or(0, |t| t.start as usize);
+            start..tokens.get(call.last).map_or(start, |t| t.end as usize)
+        };
+        let columns: Vec<String> = calls
+            .iter()
+            .map(|call| format!("({})::pg_catalog.text", text.get(range(call)).unwrap_or_default()))
+            .collect();
+        let answer = self.on_one(shard, &format!("SELECT {}", columns.join(", "))).await?;
+        let mut values = answer.rows.into_iter().flatten();
+        let (mut own, mut at) = (String::with_capacity(text.len() + 64), 0);
+        for call in &calls {
+            let value = values.next().flatten().unwrap_or_default();
+            let value = literal::quote(&String::from_utf8_lossy(&value));
+            own.push_str(text.get(at..range(call).start).unwrap_or_default());
+            own.push_str(&format!(" {value}::pg_catalog.{} ", call.type_name));
+            at = range(call).end;
+        }
+        own.push_str(text.get(at..).unwrap_or_default());
+        let defaults = self.on_one(shard, &defaults_query(table)).await?.rows;
+        Ok(Stamped { text: own, defaults })
+    }
+
+    async fn on_stamped(&mut self, shard: ShardId, table: &QualifiedName, stamped: &Stamped) -> Outcome {
+        self.on_one(shard, &stamped.text).await?;
+        let own = self.on_one(shard, &defaults_query(table)).await?.rows;
+        for wanted in stamped.defaults.iter().filter(|row| !own.contains(row)) {
+            let [Some(column), Some(default)] = wanted.as_slice() else { continue };
+            let (column, default) = (String::from_utf8_lossy(column), String::from_utf8_lossy(default));
+            let quote = crate::sql::names::quote;
+            let change = format!(
+                "ALTER TABLE {}.{} ALTER COLUMN {} SET DEFAULT {default}",
+                quote(&table.schema),
+                quote(&table.name),
+                quote(&column),
+            );
+            self.on_one(shard, &change).await?;
+        }
+        Ok(())
     }
 
     async fn on_one(&mut self, shard: ShardId, text: &str) -> Outcome<Answer> {
@@ -237,6 +293,23 @@ impl Session {
 /// What a shard runs: the client's text, unless it has only a part of what that names.
 fn own_text<'t>(plan: &'t EverywherePlan, shard: ShardId, text: &'t str) -> &'t str {
     plan.texts.iter().find(|(own, _)| *own == shard).map_or(text, |(_, text)| text)
+}
+
+/// A text with one shard's time in it, and the defaults of that shard's table: column, expression.
+struct Stamped {
+    text: String,
+    defaults: Vec<Vec<Option<Vec<u8>>>>,
+}
+
+fn defaults_query(table: &QualifiedName) -> String {
+    let name = |name: &str| literal::quote(&crate::sql::names::quote(name));
+    format!(
+        "SELECT a.attname, pg_catalog.pg_get_expr(d.adbin, d.adrelid) FROM pg_catalog.pg_attrdef d \
+         JOIN pg_catalog.pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum \
+         WHERE d.adrelid = ({} || '.' || {})::pg_catalog.regclass AND a.attgenerated = '' ORDER BY a.attnum",
+        name(&table.schema),
+        name(&table.name),
+    )
 }
 
 fn shards_text(names: &[String]) -> String {

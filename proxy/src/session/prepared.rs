@@ -45,9 +45,10 @@ impl Session {
             if self.look_again(&unknown.names).await {
                 planned = self.plan_text(text, declared)?;
             }
-            if matches!(&planned.plan, Plan::Unknown(_))
+            if let Plan::Unknown(unknown) = &planned.plan
                 && self.backends.database.config.shards.len() > 1
-                && let Some(again) = Box::pin(self.known_to_servers(&planned.command, text, declared)).await?
+                && let Some(again) =
+                    Box::pin(self.known_to_servers(&planned.command, &unknown.names, text, declared)).await?
             {
                 planned = again;
             }

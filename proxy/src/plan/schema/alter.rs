@@ -25,6 +25,8 @@ use crate::error::Error;
 use crate::plan::OnShards;
 use crate::plan::names;
 use crate::plan::names::Named;
+use crate::plan::writes::moment;
+use crate::sql::lexer::Token;
 
 /// ALTER on a database of several shards.
 pub fn plan(job: &Job<'_>) -> Decided {
@@ -322,13 +324,27 @@ fn filled(job: &Job<'_>, relation: &Relation, spec: &column::ColumnSpec, definit
     } else if definition.has("identity") {
         Some("GENERATED AS IDENTITY".to_owned())
     } else {
-        varies(&definition, job.context)
+        let found = varies(&definition, job.context);
+        if found.is_some() && without_times(&definition, |timeless| varies(timeless, job.context)).is_none() {
+            job.stamped.replace(Some(relation.name.clone()));
+            return Ok(());
+        }
+        found
     };
     let Some(what) = what else { return Ok(()) };
     Err(Error::unsupported(format!("adding column {} with {what} to table {}", spec.name, relation.name))
         .detail("Each shard would fill the rows that it has with values of its own.")
         .hint("Add the column without it, fill the rows, then use ALTER COLUMN … SET DEFAULT.")
         .into())
+}
+
+/// Reads a definition as if the calls that tell the transaction's time were not there.
+fn without_times<T>(definition: &Cursor<'_>, read: impl FnOnce(&Cursor<'_>) -> T) -> T {
+    let calls = moment::moments(definition.text, definition.tokens);
+    let is_call = |n: &usize| calls.iter().any(|call| (call.first..=call.last).contains(n));
+    let tokens: Vec<Token> =
+        definition.tokens.iter().enumerate().filter(|(n, _)| !is_call(n)).map(|(_, token)| *token).collect();
+    read(&Cursor { text: definition.text, tokens: &tokens })
 }
 
 /// DROP [COLUMN] [IF EXISTS] name, DROP CONSTRAINT …
