@@ -20,6 +20,7 @@ CREATE TABLE branches (bid bigint PRIMARY KEY, bbalance integer NOT NULL, filler
 CREATE TABLE tellers (bid bigint, tid integer, tbalance integer NOT NULL, filler char(84), PRIMARY KEY (bid, tid));
 CREATE TABLE ledgers (bid bigint, aid integer, abalance integer NOT NULL, filler char(84), PRIMARY KEY (bid, aid));
 CREATE TABLE history (bid bigint, tid integer, aid integer, delta integer, mtime timestamp, filler char(22));
+CREATE TABLE events (eid bigint, value integer NOT NULL, note text);
 CREATE TABLE pages (page bigint, line integer, payload text NOT NULL, PRIMARY KEY (page, line));
 CREATE INDEX accounts_balance ON accounts (abalance DESC, aid)";
 
@@ -32,12 +33,13 @@ INSERT INTO pages SELECT p, l, rpad(md5(p || '/' || l), 92, 'x') FROM generate_s
 ";
 
 /// Each table with its shard key.
-pub const TABLES: [(&str, &str); 6] = [
+pub const TABLES: [(&str, &str); 7] = [
     ("accounts", "aid"),
     ("branches", "bid"),
     ("tellers", "bid"),
     ("ledgers", "bid"),
     ("history", "bid"),
+    ("events", "eid"),
     ("pages", "page"),
 ];
 
@@ -58,6 +60,12 @@ const TOP: &str = "SELECT aid, abalance FROM accounts ORDER BY abalance DESC, ai
 const SUMS: &str = "SELECT count(*), sum(abalance) FROM accounts;\n";
 const PAGE: &str = "\\set page random(1, 4)\nSELECT line, payload FROM pages WHERE page = :page;\n";
 
+/// Ten rows whose keys are on both shards.
+const TEN: &str = "\\set eid random(1, 1000000000)
+INSERT INTO events (eid, value, note) VALUES (:eid, 0, 'a'), (:eid + 1, 1, 'b'), (:eid + 2, 2, 'c'), (:eid + 3, 3, 'd'), \
+(:eid + 4, 4, 'e'), (:eid + 5, 5, 'f'), (:eid + 6, 6, 'g'), (:eid + 7, 7, 'h'), (:eid + 8, 8, 'i'), (:eid + 9, 9, 'j');
+";
+
 pub fn all() -> Vec<Workload> {
     let mut all = Vec::new();
     for clients in [16, 64] {
@@ -68,6 +76,7 @@ pub fn all() -> Vec<Workload> {
     all.push(Workload { name: "TPC-B on one tenant", mode: "simple", clients: 16, script: TPC_B });
     all.push(Workload { name: "ORDER BY LIMIT 100, all shards", mode: "simple", clients: 8, script: TOP });
     all.push(Workload { name: "count and sum, all shards", mode: "simple", clients: 8, script: SUMS });
+    all.push(Workload { name: "INSERT of 10 rows, all shards", mode: "simple", clients: 8, script: TEN });
     all.push(Workload { name: "10,000 rows of 100 bytes", mode: "simple", clients: 8, script: PAGE });
     all
 }

@@ -6,6 +6,8 @@
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Deref;
+use std::ops::DerefMut;
 
 /// A C function of PostgreSQL by which drivers know an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,9 +102,13 @@ pub mod codes {
     pub const INTERNAL: SqlState = SqlState::new(b"XX000");
 }
 
-/// One error as a client sees it. `position` counts characters from 1 in the client's own text, as PostgreSQL does.
+/// One error as a client sees it. One word wide, since every result has a place for it.
 #[derive(Clone, Debug)]
-pub struct Error {
+pub struct Error(Box<Fields>);
+
+/// What an error says. `position` counts characters from 1 in the client's own text, as PostgreSQL does.
+#[derive(Clone, Debug)]
+pub struct Fields {
     pub severity: Severity,
     pub code: SqlState,
     pub message: Cow<'static, str>,
@@ -119,7 +125,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     pub fn new(code: SqlState, message: impl Into<Cow<'static, str>>) -> Self {
-        Error {
+        Error(Box::new(Fields {
             severity: Severity::Error,
             code,
             message: message.into(),
@@ -128,12 +134,29 @@ impl Error {
             position: None,
             routine: None,
             raw: None,
-        }
+        }))
     }
 
     /// An error after which the session ends.
     pub fn fatal(code: SqlState, message: impl Into<Cow<'static, str>>) -> Self {
-        Error { severity: Severity::Fatal, ..Error::new(code, message) }
+        Error::new(code, message).with_severity(Severity::Fatal)
+    }
+
+    #[must_use]
+    pub fn with_severity(mut self, severity: Severity) -> Self {
+        self.severity = severity;
+        self
+    }
+
+    pub fn into_message(self) -> Cow<'static, str> {
+        self.0.message
+    }
+
+    /// As an error of our own: not as the server wrote it.
+    #[must_use]
+    pub fn without_raw(mut self) -> Self {
+        self.raw = None;
+        self
     }
 
     /// What Shardway does not do: always `0A000`, naming the construct.
@@ -180,6 +203,20 @@ impl Error {
 
     pub fn is_fatal(&self) -> bool {
         self.severity == Severity::Fatal
+    }
+}
+
+impl Deref for Error {
+    type Target = Fields;
+
+    fn deref(&self) -> &Fields {
+        &self.0
+    }
+}
+
+impl DerefMut for Error {
+    fn deref_mut(&mut self) -> &mut Fields {
+        &mut self.0
     }
 }
 

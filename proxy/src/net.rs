@@ -94,7 +94,16 @@ pub struct Connection {
     pub max_message: usize,
     pub received: u64,
     pub sent: u64,
+    /// How much is read at once: little at first, so that thousands of idle clients need little memory, and more when
+    /// what came has filled the buffer.
+    burst: usize,
 }
+
+/// A query or a short answer.
+const FIRST_BURST: usize = 1024;
+
+/// What one system call reads at most once much has come.
+const LONG_BURST: usize = 8 * 1024;
 
 /// The error for a peer that is gone; the caller says who it was.
 pub fn lost(what: &str, error: &io::Error) -> Error {
@@ -110,6 +119,7 @@ impl Connection {
             max_message: limits::MESSAGE_BYTES,
             received: 0,
             sent: 0,
+            burst: FIRST_BURST,
         }
     }
 
@@ -128,8 +138,13 @@ impl Connection {
     }
 
     fn reserve(&mut self) {
-        if self.read.capacity() - self.read.len() < 4 * 1024 {
-            self.read.reserve(limits::READ_BURST_BYTES.min(8 * 1024 + self.read.len()));
+        let free = self.read.capacity() - self.read.len();
+        if free < self.burst / 2 {
+            // All that it had was used.
+            if free == 0 && self.read.capacity() > 0 {
+                self.burst = LONG_BURST;
+            }
+            self.read.reserve(limits::READ_BURST_BYTES.min(self.burst + self.read.len()));
         }
     }
 

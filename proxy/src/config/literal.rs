@@ -30,7 +30,7 @@ pub fn datum(key: KeyType, written: &Literal) -> Result<Datum, String> {
     match from_text_literal(key, &written.text) {
         Ok(Some(value)) => Ok(value),
         Ok(None) => Err(format!("expected {}, not \"{}\"", example(key), written.text)),
-        Err(error) => Err(error.message.into_owned()),
+        Err(error) => Err(error.into_message().into_owned()),
     }
 }
 

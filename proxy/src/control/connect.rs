@@ -152,7 +152,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Hands
 
     fn connect(self, stream: S) -> Handshaking<S> {
         Box::pin(async move {
-            let name = tls::server_name(&self.host).map_err(|error| io::Error::other(error.message.into_owned()))?;
+            let name =
+                tls::server_name(&self.host).map_err(|error| io::Error::other(error.into_message().into_owned()))?;
             let connector = tokio_rustls::TlsConnector::from(self.config);
             Ok(Stream(connector.connect(name, stream).await?))
         })

@@ -310,7 +310,7 @@ fn new_installation() -> Result<String> {
 }
 
 fn unrecorded(error: Error) -> Error {
-    let cause = error.message;
+    let cause = &error.message;
     Error::new(error.code, format!("could not write the placement record: {cause}"))
         .detail(
             "Every row was found in its place now, but without the record a later change of the configuration can only \

@@ -67,7 +67,7 @@ async fn accepted(database: &Database) {
 async fn refused(database: &Database, parts: &[&str]) {
     match check(database).await {
         PlacementVerdict::Refused(error) => {
-            let (detail, hint) = (error.detail.unwrap_or_default(), error.hint.unwrap_or_default());
+            let (detail, hint) = (error.detail.clone().unwrap_or_default(), error.hint.clone().unwrap_or_default());
             let text = format!("{} | {detail} | {hint}", error.message);
             println!("{text}");
             parts.iter().for_each(|part| assert!(text.contains(part), "{part}: {text}"));

@@ -28,6 +28,7 @@ use crate::value::oid;
 use crate::variables::Variables;
 use crate::wire::backend;
 use crate::wire::frontend;
+use bytes::Buf;
 use bytes::BufMut;
 use bytes::BytesMut;
 use futures::FutureExt;
@@ -208,7 +209,7 @@ async fn shard_types(held: &mut Held, execution: &Execution<'_>, params: &[Oid])
 }
 
 /// An error in a text of ours: its position means nothing to the client.
-pub fn without_position(error: Error) -> Error {
+pub fn without_position(mut error: Error) -> Error {
     let Some(raw) = &error.raw else { return error };
     let mut out = BytesMut::new();
     let mut reader = crate::wire::read::Reader::new(raw);
@@ -224,7 +225,9 @@ pub fn without_position(error: Error) -> Error {
         }
     }
     out.put_u8(0);
-    Error { raw: Some(out.freeze()), position: None, ..error }
+    error.raw = Some(out.freeze());
+    error.position = None;
+    error
 }
 
 /// Runs a scattered SELECT; rows go to the client, whose RowDescription the caller has sent. The number of rows.
@@ -644,11 +647,29 @@ pub(super) async fn bring_back(
     Ok(outcome)
 }
 
+/// Throws whole rows away that have come and that nobody wants.
+fn pass_rows(server: &mut ServerConnection) {
+    if server.begun_ahead {
+        return;
+    }
+    let mut at = 0;
+    loop {
+        let rest = server.io.read.get(at..).unwrap_or_default();
+        match crate::wire::head(rest, server.io.max_message) {
+            Ok(Some(head)) if head.tag == backend::DATA_ROW && rest.len() >= head.total => at += head.total,
+            // What is wrong with it is told by who reads it.
+            _ => break,
+        }
+    }
+    server.io.read.advance(at);
+}
+
 /// Reads to the end of one shard's answer: ReadyForQuery after a Sync, else CommandComplete or an error.
 async fn drain(held: &mut Held) -> Result<()> {
     let mut notices = BytesMut::new();
     let mut failure = None;
     while held.answering || (!held.unsynced && held.owes_ready) {
+        pass_rows(&mut held.lease);
         let (tag, body) = match held.lease.next(&mut notices).await {
             Ok(frame) => frame,
             Err(error) => {

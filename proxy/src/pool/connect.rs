@@ -7,6 +7,7 @@ use crate::config::Login;
 use crate::config::SslMode;
 use crate::error::Error;
 use crate::error::Result;
+use crate::error::Severity;
 use crate::error::codes;
 use crate::limits;
 use crate::net::Connection;
@@ -185,7 +186,9 @@ impl Connector {
                 }
                 backend::ERROR => {
                     let error = backend::error(&body);
-                    return Err(Error { raw: None, severity: crate::error::Severity::Error, ..error }
+                    return Err(error
+                        .without_raw()
+                        .with_severity(Severity::Error)
                         .detail(format!("This is what {self} said when it was asked for a connection.")));
                 }
                 backend::READY => break,

@@ -60,7 +60,8 @@ impl Session {
             _ => self.flush_pipeline().await,
         };
         let outcome = match outcome {
-            Ok(()) => self.bound_pipeline().await,
+            Ok(()) if !self.is_pipeline_long() => return Ok(()),
+            Ok(()) => self.drain(false).await.map(|_| ()),
             failed => failed,
         };
         self.settle_pipeline(outcome).await

@@ -6,6 +6,7 @@ use crate::auth::wrong_password;
 use crate::config::PoolMode;
 use crate::config::User;
 use crate::error::Error;
+use crate::error::Severity;
 use crate::error::codes;
 use crate::exec::backends::Backends;
 use crate::exec::database::Database;
@@ -59,6 +60,8 @@ pub async fn serve(shared: Arc<Shared>, socket: TcpStream) {
         // Who is not logged in yet has nothing to lose.
         _ = draining.wait_for(|draining| *draining) => return,
     };
+    // A session lives long: neither the configuration that it began with nor the channel is to live with it.
+    drop((state, draining));
     let Ok(Some(mut session)) = session else { return };
     let peer = session.client.stream.tcp().peer_addr().map(|a| a.to_string()).unwrap_or_default();
     let started = std::time::Instant::now();
@@ -92,7 +95,7 @@ pub async fn turn_away(shared: Arc<Shared>, socket: TcpStream, error: Error) {
     let _ = timeout(limits::TURN_AWAY_TIMEOUT, told).await;
 }
 
-async fn log_in(shared: &Arc<Shared>, state: &Arc<State>, socket: TcpStream) -> Option<Session> {
+async fn log_in(shared: &Arc<Shared>, state: &Arc<State>, socket: TcpStream) -> Option<Box<Session>> {
     let (mut connection, startup) = match arrive(shared, state, socket).await {
         Ok(Arrived::Client(connection, startup)) => (connection, startup),
         _ => return None,
@@ -100,14 +103,14 @@ async fn log_in(shared: &Arc<Shared>, state: &Arc<State>, socket: TcpStream) -> 
     match open(shared, state, &mut connection, &startup).await {
         Ok(parts) => {
             super::measure::count_login("ok");
-            Some(parts.into_session(Arc::clone(shared), connection))
+            Some(Box::new(parts.into_session(Arc::clone(shared), connection)))
         }
         Err(Failure::Error(error) | Failure::Fatal(error)) => {
             tracing::info!(%error, user = startup.parameter("user").unwrap_or(""), "login refused");
             super::measure::count_error(&error);
             super::measure::count_login("refused");
             // As PostgreSQL: whatever goes wrong before login ends the connection.
-            let error = Error { severity: crate::error::Severity::Fatal, raw: None, ..error };
+            let error = error.with_severity(Severity::Fatal).without_raw();
             backend::put_error(&mut connection.write, &error);
             let _ = connection.flush().await;
             None
@@ -286,7 +289,7 @@ async fn open(
         );
     };
     let Some(user) = state.config.users.iter().find(|u| u.name == user_name) else {
-        return Err(Error::fatal(codes::INVALID_PASSWORD, wrong_password(user_name).message).into());
+        return Err(Error::fatal(codes::INVALID_PASSWORD, wrong_password(user_name).into_message()).into());
     };
     let variables = Variables::with_startup(crate::variables::startup::settings(
         startup.parameters.iter().map(|(n, v)| (n.as_str(), v.as_str())),

@@ -85,8 +85,8 @@ impl From<Broken> for Failure {
         match broken {
             Broken::Client => Failure::Gone,
             // What a server does wrong is no fault of the client's: its session goes on.
-            Broken::Server { error, torn: false } => Failure::Error(Error { severity: Severity::Error, ..error }),
-            Broken::Server { error, torn: true } => Failure::Fatal(Error { severity: Severity::Fatal, ..error }),
+            Broken::Server { error, torn: false } => Failure::Error(error.with_severity(Severity::Error)),
+            Broken::Server { error, torn: true } => Failure::Fatal(error.with_severity(Severity::Fatal)),
             Broken::Protocol(error) => Failure::Fatal(error),
         }
     }
@@ -155,13 +155,14 @@ fn state_lost() -> Failure {
 }
 
 /// Everything after the handshake, until the client goes.
-pub async fn run(mut session: Session) {
+pub async fn run(mut session: Box<Session>) {
     let end = session.serve().await;
     match end {
         Ok(()) | Err(Failure::Gone | Failure::Reported) => {}
         Err(Failure::Fatal(error) | Failure::Error(error)) => {
             measure::count_error(&error);
-            backend::put_error(&mut session.client.write, &Error { severity: Severity::Fatal, raw: None, ..error });
+            let error = error.with_severity(Severity::Fatal).without_raw();
+            backend::put_error(&mut session.client.write, &error);
             let _ = session.client.flush().await;
         }
     }

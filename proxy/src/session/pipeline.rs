@@ -94,6 +94,8 @@ pub struct Pipeline {
     /// Replies of a portal over several shards, which are given when its shards have bound it: until then an error
     /// may come in their place. Nothing else is owed meanwhile.
     pub kept: BytesMut,
+    /// Scratch of a drain: the statements that ran.
+    executed: Vec<Arc<Planned>>,
     /// The Sync that was sent came before the data of a copy, which swallows it: the client sends another.
     swallowed: bool,
 }
@@ -182,16 +184,11 @@ impl Session {
         self.client.flush().await.map_err(|_| Failure::Gone)
     }
 
-    /// A pipeline without end must not be kept in memory.
-    pub(super) async fn bound_pipeline(&mut self) -> Outcome {
-        let waiting = match self.pipeline.target {
-            Some(shard) => self.backends.find(shard).map_or(0, |h| h.lease.io.write.len()),
-            None => 0,
-        };
-        if waiting > 8 * limits::WRITE_BURST_BYTES || self.pipeline.owed.len() > OWED {
-            self.drain(false).await?;
-        }
-        Ok(())
+    /// A pipeline without end must not be kept in memory: what is owed is given when it is long.
+    pub(super) fn is_pipeline_long(&self) -> bool {
+        let target = self.backends.held.iter().find(|h| Some(h.shard) == self.pipeline.target);
+        let waiting = target.map_or(0, |h| h.lease.io.write.len());
+        waiting > 8 * limits::WRITE_BURST_BYTES || self.pipeline.owed.len() > OWED
     }
 
     /// The next messages are for this shard: what is owed by another comes first.
@@ -405,15 +402,17 @@ impl Session {
             Some(shard) if sync || !self.pipeline.owed.is_empty() => shard,
             _ => return Ok(Drained::Open),
         };
-        let mut executed = Vec::new();
+        let mut executed = std::mem::take(&mut self.pipeline.executed);
         let started = Instant::now();
         let outcome = self.relay_pipeline(shard, sync, &mut executed).await;
         for (index, planned) in executed.iter().enumerate() {
             let ok = outcome.is_ok() || index + 1 < executed.len();
             measure::count_statement(&planned.command, measure::ran(&planned.plan), ok, started.elapsed());
         }
-        let skipped = std::mem::take(&mut self.pipeline.owed);
-        self.undo(skipped.into_iter());
+        if !self.pipeline.owed.is_empty() {
+            let skipped = std::mem::take(&mut self.pipeline.owed);
+            self.undo(skipped.into_iter());
+        }
         self.note_changes(shard);
         for planned in &executed {
             if let Plan::Rows(rows) = &planned.plan {
@@ -421,7 +420,7 @@ impl Session {
             }
         }
         let drained = outcome?;
-        for planned in executed {
+        for planned in executed.drain(..) {
             if let Plan::Rows(rows) = &planned.plan {
                 self.after_whole(rows, shard).await?;
                 if planned.command == Command::Schema {
@@ -429,6 +428,7 @@ impl Session {
                 }
             }
         }
+        self.pipeline.executed = executed;
         Ok(drained)
     }
 
@@ -483,7 +483,9 @@ impl Session {
             }
         }
         let failure = exchange.failure;
-        self.pipeline.owed = exchange.skipped;
+        if !exchange.skipped.is_empty() {
+            self.pipeline.owed = exchange.skipped;
+        }
         let ready = sync && !self.pipeline.swallowed;
         if ready {
             held.unsynced = false;

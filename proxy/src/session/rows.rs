@@ -86,7 +86,7 @@ impl Session {
 
     /// Under transform_null_equals a server reads `key = NULL` as IS NULL; here it is what matches nothing.
     fn refuse_null_equals(&self) -> Result<()> {
-        let set = self.variables.get("transform_null_equals");
+        let set = self.variables.value("transform_null_equals");
         let on = set.and_then(crate::variables::text::boolean).unwrap_or(false);
         if on && self.backends.database.config.shards.len() > 1 {
             return Err(Error::unsupported(

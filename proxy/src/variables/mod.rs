@@ -102,7 +102,11 @@ impl Variables {
     /// The value in force, SET LOCAL first; `None` where the server's own default holds. `name` in any case.
     pub fn get(&self, name: &str) -> Option<&str> {
         let lower = name.bytes().any(|b| b.is_ascii_uppercase()).then(|| name.to_ascii_lowercase());
-        let name = lower.as_deref().unwrap_or(name);
+        self.value(lower.as_deref().unwrap_or(name))
+    }
+
+    /// As `get`, for a name in lower case.
+    pub fn value(&self, name: &str) -> Option<&str> {
         match self.state.local.get(name) {
             Some(Some(value)) => Some(value),
             Some(None) => self.startup.get(name).map(String::as_str),
@@ -112,12 +116,12 @@ impl Variables {
 
     /// The search_path in force, as written; `text::search_path` reads it.
     pub fn search_path(&self) -> Option<&str> {
-        self.get("search_path")
+        self.value("search_path")
     }
 
     /// Whether backslashes are plain in strings; `None` where the server's own default holds (it reports it).
     pub fn standard_conforming_strings(&self) -> Option<bool> {
-        text::boolean(self.get("standard_conforming_strings")?)
+        text::boolean(self.value("standard_conforming_strings")?)
     }
 
     /// `SET [SESSION]`. What belongs to a transaction and what cannot be set is not kept (see `kinds`).

@@ -68,7 +68,7 @@ fn tasks(database: &Database, facts: &[Option<ShardFacts>]) -> Vec<String> {
 
 fn refused(decision: Decision) -> String {
     match decision {
-        Decision::Refused(error) => error.message.into_owned(),
+        Decision::Refused(error) => error.into_message().into_owned(),
         other => panic!("{other:?}"),
     }
 }
@@ -151,8 +151,8 @@ fn a_refusal_says_what_changed_and_what_to_do() {
     assert_eq!(error.message, expected);
     let detail = "\"public\".\"t\" has a row. \"public\".\"t\" is on record as sharded (\"k\") (integer) hash 4: 0-1 s0, \
         2-3 s1, and now is sharded (\"k\") (integer) hash 4: 0-1 s0, 2-2 s1, 3-3 s2.";
-    assert_eq!(error.detail.unwrap(), detail);
+    assert_eq!(error.detail.as_deref().unwrap(), detail);
     let hint = "To keep every bucket where it is, write into the shard map: buckets = 4 and placement = [ { buckets = \
         \"0-1\", shard = \"s0\" }, { buckets = \"2-3\", shard = \"s1\" } ]";
-    assert_eq!(error.hint.unwrap(), hint);
+    assert_eq!(error.hint.as_deref().unwrap(), hint);
 }
