@@ -61,9 +61,18 @@ const SUMS: &str = "SELECT count(*), sum(abalance) FROM accounts;\n";
 const PAGE: &str = "\\set page random(1, 4)\nSELECT line, payload FROM pages WHERE page = :page;\n";
 
 /// Ten rows whose keys are on both shards.
-const TEN: &str = "\\set eid random(1, 1000000000)
-INSERT INTO events (eid, value, note) VALUES (:eid, 0, 'a'), (:eid + 1, 1, 'b'), (:eid + 2, 2, 'c'), (:eid + 3, 3, 'd'), \
-(:eid + 4, 4, 'e'), (:eid + 5, 5, 'f'), (:eid + 6, 6, 'g'), (:eid + 7, 7, 'h'), (:eid + 8, 8, 'i'), (:eid + 9, 9, 'j');
+const TEN: &str = "\\set e0 random(1, 1000000000)
+\\set e1 :e0 + 1
+\\set e2 :e1 + 1
+\\set e3 :e2 + 1
+\\set e4 :e3 + 1
+\\set e5 :e4 + 1
+\\set e6 :e5 + 1
+\\set e7 :e6 + 1
+\\set e8 :e7 + 1
+\\set e9 :e8 + 1
+INSERT INTO events (eid, value, note) VALUES (:e0, 0, 'a'), (:e1, 1, 'b'), (:e2, 2, 'c'), (:e3, 3, 'd'), (:e4, 4, 'e'), \
+(:e5, 5, 'f'), (:e6, 6, 'g'), (:e7, 7, 'h'), (:e8, 8, 'i'), (:e9, 9, 'j');
 ";
 
 pub fn all() -> Vec<Workload> {
