@@ -64,7 +64,6 @@ fn balances(deployment: &Deployment) -> [i64; 4] {
 }
 
 #[test]
-#[ignore = "needs COPY and commits over several shards"]
 fn tpc_b_is_consistent() {
     let deployment = Deployment::on(layout(), Cluster::builder());
     initialise(&deployment, "dtgvp");
@@ -101,7 +100,6 @@ fn tpc_b_is_consistent() {
 
 /// Rows that the server makes, in the steps that pgbench has for it.
 #[test]
-#[ignore = "needs COPY and commits over several shards"]
 fn rows_are_made_by_the_server() {
     let deployment = Deployment::on(layout(), Cluster::builder());
     initialise(&deployment, "dtGvp");

@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::error::SqlState;
 use crate::limits;
 use crate::plan::CompareOp;
+use crate::plan::CopySplit;
 use crate::plan::KeyCondition;
 use crate::plan::KeyExpr;
 use crate::plan::Source;
@@ -118,6 +119,50 @@ fn time_word<'v>(values: &Values<'v>) -> Option<&'v str> {
     let mut literals = literals.filter_map(|l| values.text.get(l.start as usize..l.end as usize));
     let params = values.params.iter().filter(|p| p.format == 0).filter_map(|p| std::str::from_utf8(p.value?).ok());
     literals.find(is_time).map(|text| text.trim_matches('\'')).or_else(|| params.into_iter().find(is_time))
+}
+
+/// The shard of a row of COPY; values as text or binary of each key column's own type. `None`: not certain here.
+///
+/// # Errors
+/// 23514 for a key that has no place; what PostgreSQL says of a malformed one.
+pub fn copied_row(
+    split: &CopySplit,
+    values: &[Option<Vec<u8>>],
+    binary: bool,
+    catalog: &Catalog,
+) -> Result<Option<ShardId>> {
+    let map = catalog.map(split.map).ok_or_else(|| Error::internal("no such shard map"))?;
+    let mut key = Vec::with_capacity(values.len());
+    for ((column, key_type), value) in split.keys.iter().zip(&split.types).zip(values) {
+        key.push(match value {
+            None => Datum::Null,
+            Some(bytes) => {
+                // a value that fits into its character varying(n) is stored as it is
+                let fits = *key_type == KeyType::Varchar
+                    && column.length.is_none_or(|n| std::str::from_utf8(bytes).is_ok_and(|t| t.chars().count() <= n));
+                let read_as = if fits { KeyType::Text } else { *key_type };
+                match key::from_param(read_as, 0, i16::from(binary), bytes)? {
+                    Some(value) => value,
+                    None => return Ok(None),
+                }
+            }
+        });
+    }
+    match map.locate_typed(&split.types, &key) {
+        Some(shard) => Ok(Some(shard)),
+        None => {
+            let names = split.keys.iter().map(|key| format!("{}.{}", split.table, key.name)).collect();
+            let condition = KeyCondition {
+                map: split.map,
+                types: split.types.clone(),
+                names,
+                widths: Vec::new(),
+                not_null: Vec::new(),
+                expr: KeyExpr::True,
+            };
+            Err(no_place(&condition, map))
+        }
+    }
 }
 
 /// Whether a constant or parameter may stand for the present time.

@@ -9,6 +9,7 @@ use crate::wire::HEAD;
 use crate::wire::backend;
 use crate::wire::frontend;
 use bytes::Buf;
+use bytes::BytesMut;
 
 /// Passes CopyData on until the client ends it, or the server answers before the end: that is an error, after which the
 /// rest of the client's data is nobody's (in the simple protocol the server ignores it, in the extended one it skips to
@@ -23,10 +24,10 @@ pub async fn copy_in(server: &mut ServerConnection, client: &mut Connection) -> 
     client.flush().await.map_err(|_| Broken::Client)?;
     loop {
         let ended = pass(server, client)?;
-        while server.io.write.len() >= limits::WRITE_BURST_BYTES && !answered(server, client)? {
+        while server.io.write.len() >= limits::WRITE_BURST_BYTES && !answered(server, &mut client.write)? {
             server.io.write_some().await.map_err(|e| gone(server, &e))?;
         }
-        if ended || answered(server, client)? {
+        if ended || answered(server, &mut client.write)? {
             return Ok(());
         }
         if client.write.len() >= limits::WRITE_BURST_BYTES {
@@ -36,7 +37,7 @@ pub async fn copy_in(server: &mut ServerConnection, client: &mut Connection) -> 
             continue;
         }
         // Only when the client has nothing more to say now, the server gets what there is.
-        while !server.io.write.is_empty() && !answered(server, client)? {
+        while !server.io.write.is_empty() && !answered(server, &mut client.write)? {
             server.io.write_some().await.map_err(|e| gone(server, &e))?;
         }
         wait(server, client).await?;
@@ -45,7 +46,7 @@ pub async fn copy_in(server: &mut ServerConnection, client: &mut Connection) -> 
 
 /// Waits for either side.
 async fn wait(server: &mut ServerConnection, client: &mut Connection) -> Result<(), Broken> {
-    if answered(server, client)? {
+    if answered(server, &mut client.write)? {
         return Ok(());
     }
     tokio::select! {
@@ -61,7 +62,7 @@ async fn wait(server: &mut ServerConnection, client: &mut Connection) -> Result<
     }
 }
 
-fn is_whole(client: &Connection) -> Result<bool, Broken> {
+pub fn is_whole(client: &Connection) -> Result<bool, Broken> {
     let head = client.head().map_err(Broken::Protocol)?;
     Ok(head.is_some_and(|h| client.read.len() >= h.total))
 }
@@ -72,7 +73,7 @@ fn gone(server: &ServerConnection, error: &std::io::Error) -> Broken {
 
 /// Whether the server has begun its answer. What comes beside it (a trigger's notices) is dealt with and not kept, since
 /// there may be one for every row.
-fn answered(server: &mut ServerConnection, client: &mut Connection) -> Result<bool, Broken> {
+pub fn answered(server: &mut ServerConnection, news: &mut BytesMut) -> Result<bool, Broken> {
     loop {
         let head = match crate::wire::head(&server.io.read, server.io.max_message) {
             Ok(Some(head)) => head,
@@ -88,7 +89,7 @@ fn answered(server: &mut ServerConnection, client: &mut Connection) -> Result<bo
         let frame = server.io.read.split_to(head.total);
         match head.tag {
             backend::PARAMETER_STATUS => server.note_parameter(frame.get(HEAD..).unwrap_or_default()),
-            _ => client.write.extend_from_slice(&frame),
+            _ => news.extend_from_slice(&frame),
         }
     }
 }

@@ -91,7 +91,8 @@ impl Backends {
     }
 }
 
-fn not_together() -> Error {
+/// 40001
+pub fn not_together() -> Error {
     Error::new(codes::SERIALIZATION_FAILURE, "could not serialize access due to a commit over several shards")
         .hint("Try the transaction again.")
 }

@@ -1,32 +1,44 @@
-//! COPY: whole on one shard, or refused.
+//! COPY: whole on one shard, or over several: rows split by key, the same data to every shard, or out of each in turn.
 //!
 //! Read by tokens: the parser fails on several forms, and only the table or the query, the direction and the other end
 //! matter here.
 
 use super::Context;
 use super::CopyDirection;
+use super::CopyKey;
+use super::CopyPlan;
+use super::CopySplit;
 use super::Effect;
 use super::KeyCondition;
 use super::KeyExpr;
+use super::Layout;
 use super::PinReason;
 use super::Plan;
 use super::RowsPlan;
 use super::Source;
 use super::Target;
 use super::UnknownNames;
+use super::copy_options;
+use super::copy_options::Options;
 use super::names;
 use super::names::Named;
+use super::reference;
 use super::rows;
 use super::rows::CHOOSE;
 use super::schema::cursor::Cursor;
 use super::schema::triggers;
+use super::schema::varies::varies;
 use crate::catalog::Catalog;
+use crate::catalog::Column;
 use crate::catalog::Placement;
 use crate::catalog::Relation;
 use crate::error::Error;
 use crate::sql::Statement;
 use crate::sql::command::Command;
 use crate::sql::lexer::TokenKind;
+use crate::sql::normalize;
+use crate::sql::normalize::Normalized;
+use crate::value::KeyType;
 use std::sync::Arc;
 
 /// What a COPY statement says.
@@ -35,6 +47,11 @@ struct Copy<'a> {
     direction: CopyDirection,
     /// STDIN or STDOUT; else a file or a program of the server.
     client: bool,
+    /// The columns that are named.
+    columns: Option<Vec<String>>,
+    binary: bool,
+    /// What stands behind STDIN or STDOUT.
+    options: Cursor<'a>,
 }
 
 enum What<'a> {
@@ -44,6 +61,20 @@ enum What<'a> {
 
 /// Plans a COPY statement.
 pub fn plan(statement: &Statement, context: &Context<'_>) -> Plan {
+    let mut plan = of(statement, context);
+    if let Plan::Rows(rows) = &mut plan
+        && rows.copies.is_some()
+    {
+        // The options are literals, and all of them are read.
+        let mut scan = Normalized::default();
+        if normalize::scan(&statement.text, context.standard_conforming_strings, &mut scan).is_ok() {
+            rows.fixed = (0..scan.literals.len()).collect();
+        }
+    }
+    plan
+}
+
+fn of(statement: &Statement, context: &Context<'_>) -> Plan {
     let Some(copy) = read(Cursor::new(&statement.text, &statement.tokens)) else {
         return Plan::AskFirst(Error::unsupported("this form of COPY cannot be read here"));
     };
@@ -75,13 +106,14 @@ fn read(mut cursor: Cursor<'_>) -> Option<Copy<'_>> {
     if !cursor.word("copy") {
         return None;
     }
+    let (mut columns, mut binary) = (None, false);
     let what = match cursor.parens() {
         Some(query) => What::Query(query),
         None => {
-            cursor.word("binary");
+            binary = cursor.word("binary");
             let table = cursor.qualified()?;
             if cursor.symbol_at(0, "(") {
-                cursor.parens()?;
+                columns = Some(cursor.name_list()?);
             }
             What::Table(table)
         }
@@ -96,7 +128,7 @@ fn read(mut cursor: Cursor<'_>) -> Option<Copy<'_>> {
     // gram.y takes either word for either direction
     let client = cursor.one_of(&["stdin", "stdout"]).is_some();
     let file = cursor.word_at(0, "program") || cursor.peek().is_some_and(|token| token.kind == TokenKind::String);
-    (client || file).then_some(Copy { what, direction, client })
+    (client || file).then_some(Copy { what, direction, client, columns, binary, options: cursor })
 }
 
 fn whole(copy: &Copy<'_>, target: Target, relation: Option<&Relation>, context: &Context<'_>) -> RowsPlan {
@@ -124,26 +156,9 @@ fn table(copy: &Copy<'_>, parts: &[String], context: &Context<'_>) -> Plan {
     };
     let name = &relation.name;
     let target = match &relation.placement {
-        Placement::Sharded { .. } if into => {
-            return Plan::Refuse(
-                Error::unsupported(format!("COPY FROM into sharded table {name} is not supported yet")).hint(format!(
-                    "Use INSERT with one value of the shard key in each statement, or load each shard's rows. {CHOOSE}"
-                )),
-            );
-        }
-        Placement::Sharded { .. } => {
-            return Plan::Refuse(
-                Error::unsupported(format!("COPY TO from sharded table {name} is not supported yet"))
-                    .hint("Use COPY (SELECT … WHERE key = …) TO STDOUT with one value of the shard key."),
-            );
-        }
-        Placement::Reference if into => {
-            return Plan::Refuse(
-                Error::unsupported(format!("COPY FROM into reference table {name}"))
-                    .detail("Reference tables are written on all shards, and writes over several shards are not supported yet.")
-                    .hint(format!("Load it on each shard, the same way on all. {CHOOSE}")),
-            );
-        }
+        Placement::Sharded { .. } if into => return planned(split(copy, &relation, context)),
+        Placement::Sharded { .. } => return planned(each(copy, &relation, context)),
+        Placement::Reference if into => return planned(everyone(copy, &relation, context)),
         Placement::Reference => Target::Any,
         Placement::Single(shard) => Target::Shard(*shard),
         // PostgreSQL copies no view, and says so; what INSTEAD OF triggers do with rows nobody can see
@@ -165,6 +180,162 @@ fn table(copy: &Copy<'_>, parts: &[String], context: &Context<'_>) -> Plan {
         return Plan::Refuse(triggers::refused(&trigger));
     }
     Plan::Rows(whole(copy, target, Some(&relation), context))
+}
+
+fn planned(plan: Result<RowsPlan, Error>) -> Plan {
+    match plan {
+        Ok(plan) => Plan::Rows(plan),
+        Err(error) => Plan::AskFirst(error),
+    }
+}
+
+/// COPY … FROM STDIN into a sharded table: each row to the shard of its key.
+fn split(copy: &Copy<'_>, relation: &Relation, context: &Context<'_>) -> Result<RowsPlan, Error> {
+    let name = &relation.name;
+    let Placement::Sharded { map, key } = &relation.placement else { return Err(Error::internal("no shard key")) };
+    let options = copy_options::read(copy.options, copy.binary, context.standard_conforming_strings)?;
+    checked_rows(copy, relation, &options, context)?;
+    let all = relation.columns.iter().filter(|c| !c.generated).map(|c| c.name.clone());
+    let given: Vec<String> = copy.columns.clone().unwrap_or_else(|| all.collect());
+    if let Some(unique) = relation.unique.iter().find(|unique| !key.iter().all(|k| unique.contains(k))) {
+        let columns: Vec<&str> =
+            unique.iter().filter_map(|c| relation.columns.get(*c)).map(|c| c.name.as_str()).collect();
+        return Err(Error::unsupported(format!(
+            "COPY FROM into sharded table {name} with the unique constraint ({}), which does not contain the shard key",
+            columns.join(", ")
+        ))
+        .detail("One shard cannot tell whether another has the same values.")
+        .hint("Add the shard key's columns to the constraint."));
+    }
+    for column in relation.columns.iter().filter(|c| !given.contains(&c.name)) {
+        let draws = column.identity || column.default.as_deref().is_some_and(|d| d.contains("nextval("));
+        if draws || (reference::default_varies(column, context) && !is_fresh(column)) {
+            return Err(Error::unsupported(format!(
+                "COPY FROM into sharded table {name} that leaves out column {}",
+                column.name
+            ))
+            .detail("Its default would be another one on each shard.")
+            .hint(format!("Give column {} in the data.", column.name)));
+        }
+    }
+    let mut types = Vec::new();
+    let mut keys = Vec::new();
+    for position in key {
+        let column = relation.columns.get(*position).ok_or_else(|| Error::internal("no key column"))?;
+        let field = given.iter().position(|name| *name == column.name);
+        if field.is_none() && column.default.is_some() {
+            return Err(Error::unsupported(format!("the default of shard key column {}", column.name))
+                .hint("Give the shard key in the data."));
+        }
+        types.push(KeyType::from_oid(column.type_oid).ok_or_else(|| Error::internal("no key type"))?);
+        keys.push(CopyKey {
+            name: column.name.clone(),
+            field,
+            length: length(&column.type_name),
+            force_null: options.force_null.has(&column.name),
+            force_not_null: options.force_not_null.has(&column.name),
+        });
+    }
+    let condition = KeyCondition {
+        map: *map,
+        types: types.clone(),
+        names: keys.iter().map(|key| format!("{}.{}", name.name, key.name)).collect(),
+        widths: Vec::new(),
+        not_null: Vec::new(),
+        expr: KeyExpr::True,
+    };
+    let mut plan = whole(copy, Target::Keys { conditions: vec![condition], also: Vec::new() }, Some(relation), context);
+    let fields = keys.iter().filter_map(|key| key.field).map(|field| field + 1).max().unwrap_or(0);
+    plan.copies = Some(Arc::new(CopyPlan::Split(CopySplit {
+        table: name.name.clone(),
+        map: *map,
+        types,
+        keys,
+        fields,
+        shape: options.shape,
+        encoding: options.encoding,
+    })));
+    Ok(plan)
+}
+
+/// A default that is another one for each row, wherever it is computed.
+fn is_fresh(column: &Column) -> bool {
+    column.default.as_deref().is_some_and(|d| matches!(d, "gen_random_uuid()" | "random()" | "clock_timestamp()"))
+}
+
+/// n of character varying(n)
+fn length(type_name: &str) -> Option<usize> {
+    type_name.strip_prefix("character varying(")?.strip_suffix(')')?.parse().ok()
+}
+
+/// COPY … FROM STDIN into a reference table: the same data everywhere.
+fn everyone(copy: &Copy<'_>, relation: &Relation, context: &Context<'_>) -> Result<RowsPlan, Error> {
+    let name = &relation.name;
+    let options = copy_options::read(copy.options, copy.binary, context.standard_conforming_strings)?;
+    checked_rows(copy, relation, &options, context)?;
+    let left_out = |column: &&Column| copy.columns.as_ref().is_some_and(|given| !given.contains(&column.name));
+    if let Some(column) =
+        relation.columns.iter().filter(left_out).find(|column| reference::default_varies(column, context))
+    {
+        return Err(Error::unsupported(format!(
+            "COPY FROM into reference table {name} that leaves out column {}",
+            column.name
+        ))
+        .detail("Its default would be another one on each shard.")
+        .hint(format!("Give column {} in the data.", column.name)));
+    }
+    let mut plan = whole(copy, Target::All, Some(relation), context);
+    plan.copies = Some(Arc::new(CopyPlan::Everyone { table: name.clone() }));
+    Ok(plan)
+}
+
+/// What is refused of any COPY … FROM over several shards.
+fn checked_rows(copy: &Copy<'_>, relation: &Relation, options: &Options, context: &Context<'_>) -> Result<(), Error> {
+    if let Some(trigger) = triggers::opaque(relation, "INSERT", context) {
+        return Err(triggers::refused(&trigger));
+    }
+    if options.has_where
+        && let Some(what) = varies(&copy.options, context)
+    {
+        return Err(Error::unsupported(format!("COPY FROM … WHERE with {what} over several shards"))
+            .hint("Use constants and immutable functions in WHERE."));
+    }
+    Ok(())
+}
+
+/// COPY table TO: the rows of each shard in turn.
+fn each(copy: &Copy<'_>, relation: &Relation, context: &Context<'_>) -> Result<RowsPlan, Error> {
+    let Placement::Sharded { map, key } = &relation.placement else { return Err(Error::internal("no shard key")) };
+    let options = copy_options::read(copy.options, copy.binary, context.standard_conforming_strings)?;
+    if relation.has_policies {
+        return Err(Error::unsupported(format!(
+            "COPY TO from table {} with row security over several shards",
+            relation.name
+        ))
+        .hint("Use SELECT."));
+    }
+    let columns = key.iter().filter_map(|k| relation.columns.get(*k));
+    let condition = KeyCondition {
+        map: *map,
+        types: columns.clone().filter_map(|c| KeyType::from_oid(c.type_oid)).collect(),
+        names: columns.map(|c| format!("{}.{}", relation.name.name, c.name)).collect(),
+        widths: Vec::new(),
+        not_null: Vec::new(),
+        expr: KeyExpr::True,
+    };
+    let mut plan = whole(copy, Target::Keys { conditions: vec![condition], also: Vec::new() }, Some(relation), context);
+    plan.copies = Some(Arc::new(CopyPlan::Out { shape: options.shape }));
+    Ok(plan)
+}
+
+/// A query of which each shard can give its rows as they are.
+fn is_plain(plan: &RowsPlan, inner: &Statement) -> bool {
+    let Ok(scatter) = &plan.scatter else { return false };
+    let Layout::Rows { copies: false, extra: 0, distinct: false, order } = &scatter.layout else { return false };
+    order.is_empty()
+        && scatter.limit.is_none()
+        && scatter.offset.is_none()
+        && scatter.sql.render(&inner.text, &inner.tokens).trim() == inner.text.trim()
 }
 
 /// COPY (query) TO: where the query runs whole.
@@ -190,8 +361,20 @@ fn query(copy: &Copy<'_>, query: &Cursor<'_>, statement: &Statement, context: &C
         plan.opaque = true;
         plan.pins = Some(PinReason::Opaque);
     }
-    plan.scatter = Err(Error::unsupported("COPY of a query over several shards is not supported yet")
-        .hint("Name one value of the shard key in WHERE."));
+    if plan.everyone.take().is_some() {
+        return Plan::Refuse(
+            Error::unsupported("COPY of a write to reference tables").hint("Use the statement with RETURNING instead."),
+        );
+    }
+    if copy.client && is_plain(&plan, &inner) {
+        match copy_options::read(copy.options, copy.binary, context.standard_conforming_strings) {
+            Ok(options) => plan.copies = Some(Arc::new(CopyPlan::Out { shape: options.shape })),
+            Err(error) => return Plan::AskFirst(error),
+        }
+    }
+    plan.scatter =
+        Err(Error::unsupported("COPY of a query over several shards whose rows need more than to be put together")
+            .hint("Name one value of the shard key in WHERE, or use SELECT."));
     Plan::Rows(plan)
 }
 

@@ -2,6 +2,8 @@
 
 use super::Aggregate;
 use super::CompareOp;
+use super::CopyKey;
+use super::CopyPlan;
 use super::Count;
 use super::Effect;
 use super::EveryonePlan;
@@ -137,6 +139,7 @@ impl Names<'_> {
                 lines.push("else scatter".to_owned());
                 lines.extend(self.scatter(scatter).into_iter().map(|l| format!("  {l}")));
             }
+            (Target::Keys { .. }, Err(_)) if rows.copies.is_some() => {}
             (Target::Keys { .. }, Err(error)) => {
                 lines.push("else refuse".to_owned());
                 lines.extend(error_lines(error).into_iter().map(|l| format!("  {l}")));
@@ -160,6 +163,7 @@ impl Names<'_> {
                 .map(|s| format!("sets {}{}", s.name, if s.local { " for the transaction" } else { "" })),
         );
         lines.extend(rows.pins.map(|reason| format!("pins: {reason:?}")));
+        lines.extend(rows.copies.as_deref().map(copied));
         lines.extend(rows.copy.map(|direction| format!("copy {direction:?}").to_lowercase()));
         if rows.makes.changes_schema {
             lines.push("changes the schema".to_owned());
@@ -340,6 +344,20 @@ impl Names<'_> {
         let steps = if steps.is_empty() { "concatenate".to_owned() } else { steps.join("; ") };
         lines.push(format!("merge: {steps}"));
         lines
+    }
+}
+
+fn copied(plan: &CopyPlan) -> String {
+    match plan {
+        CopyPlan::Out { .. } => "else the rows of each shard in turn".to_owned(),
+        CopyPlan::Everyone { table } => format!("lock {table}, the same data"),
+        CopyPlan::Split(split) => {
+            let key = |key: &CopyKey| match key.field {
+                Some(field) => format!("{} in field {}", key.name, field + 1),
+                None => format!("{} null", key.name),
+            };
+            format!("split by {}", split.keys.iter().map(key).collect::<Vec<_>>().join(", "))
+        }
     }
 }
 

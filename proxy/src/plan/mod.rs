@@ -6,6 +6,7 @@
 mod analyse;
 mod classes;
 mod copy;
+mod copy_options;
 mod display;
 mod explain;
 pub mod finish;
@@ -35,6 +36,7 @@ use crate::sql::command::Command;
 use crate::value::Datum;
 use crate::value::KeyType;
 use crate::value::Oid;
+use crate::wire::copy::Shape;
 use std::sync::Arc;
 use writes::WritePlan;
 
@@ -89,6 +91,8 @@ pub struct RowsPlan {
     pub reads_sequence: Option<String>,
     /// COPY … FROM STDIN or TO STDOUT on one shard.
     pub copy: Option<CopyDirection>,
+    /// COPY when the target is more than one shard.
+    pub copies: Option<Arc<CopyPlan>>,
     /// A write to reference tables: how it has the same effect on every shard.
     pub everyone: Option<Arc<EveryonePlan>>,
     /// Ordinals of the literals whose values this plan was made for: it serves another text of the same normalised
@@ -97,6 +101,43 @@ pub struct RowsPlan {
     /// The statement changes the schema (SELECT INTO, CREATE TEMP TABLE AS): read the catalog again afterwards. With
     /// `temporary`, these temporary tables exist afterwards.
     pub makes: Makes,
+}
+
+/// COPY over several shards.
+#[derive(Clone, Debug)]
+pub enum CopyPlan {
+    /// Each row to the shard of its key.
+    Split(CopySplit),
+    /// The same data to every shard; writers of the table wait for each other.
+    Everyone { table: QualifiedName },
+    /// The rows of one shard after those of another.
+    Out { shape: Shape },
+}
+
+/// Where the rows of COPY … FROM STDIN go.
+#[derive(Clone, Debug)]
+pub struct CopySplit {
+    pub table: String,
+    pub map: MapId,
+    /// Of the table's key columns.
+    pub types: Vec<KeyType>,
+    pub keys: Vec<CopyKey>,
+    /// How many fields a row has to have, at least.
+    pub fields: usize,
+    pub shape: Shape,
+    pub encoding: Option<String>,
+}
+
+/// Where the value of a key column is in a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyKey {
+    pub name: String,
+    /// The field, from 0; `None`: it is NULL in every row.
+    pub field: Option<usize>,
+    /// `character varying(n)`
+    pub length: Option<usize>,
+    pub force_null: bool,
+    pub force_not_null: bool,
 }
 
 /// A write to reference tables.
@@ -531,6 +572,7 @@ impl RowsPlan {
             pins: None,
             reads_sequence: None,
             copy: None,
+            copies: None,
             everyone: None,
             fixed: Vec::new(),
             makes: Makes::default(),

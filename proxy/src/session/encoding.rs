@@ -29,6 +29,11 @@ const TRICKY: [&str; 17] = [
     "JOHAB",
 ];
 
+/// An encoding's name as it is compared (clean_encoding_name in encnames.c), in upper case.
+fn letters(name: &str) -> String {
+    name.bytes().filter(u8::is_ascii_alphanumeric).map(|b| char::from(b.to_ascii_uppercase())).collect()
+}
+
 impl Session {
     /// As the client has set it, in whatever form, else as it was reported: a change is reported only at the end.
     fn client_encoding(&self) -> String {
@@ -37,8 +42,7 @@ impl Session {
             false => None,
         };
         let reported = || self.reported.get("client_encoding").map(String::as_str);
-        let letters = set.or_else(reported).unwrap_or("UTF8").bytes().filter(u8::is_ascii_alphanumeric);
-        letters.map(|b| char::from(b.to_ascii_uppercase())).collect()
+        letters(set.or_else(reported).unwrap_or("UTF8"))
     }
 
     /// Bytes beyond ASCII are not what they are in UTF-8. SQL_ASCII is no conversion: servers take them as they are.
@@ -48,6 +52,14 @@ impl Session {
 
     pub(super) fn is_tricky_encoding(&self) -> bool {
         TRICKY.contains(&self.client_encoding().as_str())
+    }
+
+    /// Whether data in an encoding (the client's, if none is given) have other bytes beyond ASCII than UTF-8, and
+    /// whether they cannot even be cut.
+    pub(super) fn copy_encoding(&self, given: Option<&str>) -> (bool, bool) {
+        let name = given.map_or_else(|| self.client_encoding(), letters);
+        let foreign = !matches!(name.as_str(), "UTF8" | "UNICODE" | "SQLASCII");
+        (foreign, TRICKY.contains(&name.as_str()))
     }
 
     /// # Errors

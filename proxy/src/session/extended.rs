@@ -160,6 +160,7 @@ impl Session {
                 self.bind_write(bind, plan, prepared, &params)
             }
             Plan::Rows(rows) => match self.place_planned(rows, planned, &params)? {
+                Route::Several(_) if rows.copies.is_some() => Ok(local()),
                 Route::Several(_) if let Some(plan) = &rows.writes => match &plan.several {
                     Ok(()) => self.bind_write(bind, plan, prepared, &params),
                     Err(error) => Err(error.clone().into()),
@@ -471,6 +472,10 @@ impl Session {
         match &planned.plan {
             Plan::Session => self.command(&planned.command, &planned.text).await,
             Plan::Everywhere(everywhere) => self.everywhere(everywhere, &planned.text).await,
+            Plan::Rows(rows @ RowsPlan { copies: Some(copies), .. }) => {
+                let shards = self.shards_of_copy(rows, &planned.text)?;
+                self.copy_several(copies, &shards, &planned.text).await
+            }
             Plan::Explain(explain) => {
                 self.scan_text(&planned.text)?;
                 self.explain_simple(planned, explain, &planned.text).await

@@ -17,6 +17,7 @@ pub mod extended;
 pub mod function_call;
 pub mod gather;
 pub mod handshake;
+pub mod load;
 pub mod lookup;
 pub mod measure;
 pub mod pipeline;

@@ -121,6 +121,10 @@ impl Session {
                 }
                 Ok(())
             }
+            Route::Several(shards) if rows.copies.is_some() => match &rows.copies {
+                Some(copies) => Box::pin(self.copy_several(copies, &shards, values.text)).await,
+                None => Err(Error::internal("a plan is gone").into()),
+            },
             Route::Several(_) if rows.everyone.is_some() => Box::pin(self.everyone_text(planned, &values)).await,
             Route::Several(shards) => {
                 // A plan that serves every text of its form has the shard text of the one it was made for.

@@ -151,9 +151,8 @@ impl Session {
                     let literals = std::mem::take(&mut self.scan.literals);
                     let route = self.choose(rows, &self.values(part, &literals));
                     self.scan.literals = literals;
-                    if let (Ok(Route::Several(_)), Some(error), None) =
-                        (route, rows.refused_over_several(), &rows.everyone)
-                    {
+                    let several = rows.everyone.is_some() || rows.copies.is_some();
+                    if let (Ok(Route::Several(_)), Some(error), false) = (route, rows.refused_over_several(), several) {
                         return Err((part, Box::new(error.clone())));
                     }
                     if rows.makes.changes_schema || !rows.set_config.is_empty() || rows.opaque {

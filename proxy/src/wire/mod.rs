@@ -5,6 +5,7 @@
 //! (PostgreSQL documentation, "Frontend/Backend Protocol").
 
 pub mod backend;
+pub mod copy;
 pub mod frontend;
 pub mod read;
 pub mod startup;
