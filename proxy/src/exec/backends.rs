@@ -51,6 +51,8 @@ pub struct Transaction {
     pub savepoints: Vec<String>,
     /// The shards that it may have written on or locked rows of, in the order of the first writes.
     pub writers: Vec<ShardId>,
+    /// Writers that have told of rows they wrote: nobody need ask them whether they have written.
+    pub wrote: Vec<ShardId>,
     /// Those that hold what cannot be prepared and matters at commit: notifications, holdable cursors.
     pub bound: Vec<ShardId>,
     /// The shard that joined it first: its now() is that of all.
@@ -74,6 +76,7 @@ impl Default for Transaction {
             modes: TransactionModes::default(),
             savepoints: Vec::new(),
             writers: Vec::new(),
+            wrote: Vec::new(),
             bound: Vec::new(),
             clock: None,
             drew: false,

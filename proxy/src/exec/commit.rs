@@ -125,13 +125,18 @@ impl Backends {
         if candidates.len() < 2 {
             return Ok(candidates);
         }
+        let (mut writers, asked): (Vec<ShardId>, Vec<ShardId>) =
+            candidates.into_iter().partition(|shard| self.transaction.wrote.contains(shard));
+        if asked.is_empty() {
+            return Ok(writers);
+        }
         let bound = self.transaction.bound.clone();
-        let mut writers = Vec::new();
-        for (shard, answer) in self.on(&candidates, |_| HAS_WRITTEN.to_owned()).await {
+        for (shard, answer) in self.on(&asked, |_| HAS_WRITTEN.to_owned()).await {
             if answer?.text().is_some() || bound.contains(&shard) {
                 writers.push(shard);
             }
         }
+        writers.sort_unstable();
         Ok(writers)
     }
 

@@ -73,7 +73,12 @@ pub async fn run(
     let mut rows = Rows::new(execution.order, shards.len());
     let outcome = drive(backends, client, &shards, execution.keep, &mut rows, &mut preface).await;
     client.write.extend_from_slice(&preface);
-    bring_back(backends, &shards, outcome).await.map(|r| r.map(|()| rows.written))
+    let outcome = bring_back(backends, &shards, outcome).await?;
+    if outcome.is_ok() {
+        let wrote = shards.iter().zip(&rows.counts).filter(|(_, count)| **count > 0).map(|(shard, _)| *shard);
+        backends.transaction.wrote.extend(wrote);
+    }
+    Ok(outcome.map(|()| rows.counts.iter().sum()))
 }
 
 async fn start<'r>(
@@ -119,12 +124,13 @@ struct Rows {
     /// How many were given.
     given: usize,
     ended: Vec<bool>,
-    written: u64,
+    /// Rows that each has written.
+    counts: Vec<u64>,
 }
 
 impl Rows {
     fn new(order: Option<Vec<u16>>, inputs: usize) -> Rows {
-        Rows { order, given: 0, ended: vec![false; inputs], written: 0 }
+        Rows { order, given: 0, ended: vec![false; inputs], counts: vec![0; inputs] }
     }
 
     /// Whose row is next; `None` if all have come, or any order is right.
@@ -149,7 +155,9 @@ impl Join for Rows {
     }
 
     fn end(&mut self, input: usize, tag: &[u8], _out: &mut BytesMut) -> Result<()> {
-        self.written += count(tag);
+        if let Some(written) = self.counts.get_mut(input) {
+            *written = count(tag);
+        }
         if let Some(ended) = self.ended.get_mut(input) {
             *ended = true;
         }
@@ -193,7 +201,7 @@ mod tests {
         assert_eq!(rows.wants(), Want::Input(0));
         rows.end(0, b"INSERT 0 1\0", &mut out).unwrap();
         rows.end(1, b"INSERT 0 2\0", &mut out).unwrap();
-        assert_eq!((rows.wants(), rows.written), (Want::Done, 3));
+        assert_eq!((rows.wants(), rows.counts), (Want::Done, vec![1, 2]));
         assert_eq!(&out[..], b"D\0\0\0\x05aD\0\0\0\x05bD\0\0\0\x05c");
     }
 
