@@ -7,6 +7,7 @@ use integration_tests::direct;
 use integration_tests::layout::Layout;
 use integration_tests::message;
 use integration_tests::outcome::End;
+use integration_tests::outcome::MODES;
 use integration_tests::postgres::Cluster;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -330,6 +331,32 @@ fn one_phase_does_without() {
     add(&mut client, 1, 1);
     client.execute("COMMIT");
     assert_eq!(balances(&deployment), ["101", "101"]);
+}
+
+/// One transaction has one time, whatever shard tells it.
+#[test]
+fn a_transaction_has_one_time() {
+    let deployment = start(3);
+    let mut client = deployment.connect();
+    for mode in MODES {
+        client.execute("BEGIN");
+        let mut times = Vec::new();
+        for id in [2, 0, 1] {
+            let sql = format!("SELECT now(), balance FROM accounts WHERE id = {id} AND now() > '2000-01-01'");
+            let outcome = client.run(mode, &sql, &[]).ok();
+            assert_eq!(outcome.columns.as_ref().unwrap()[0].name, "now", "{mode:?}");
+            times.push(outcome.rows[0][0].clone());
+            client.simple("SELECT pg_sleep(0.01)").ok();
+        }
+        times.push(client.run(mode, "SELECT now()", &[]).ok().rows[0][0].clone());
+        times.push(client.run(mode, "SELECT max(now()) FROM accounts", &[]).ok().rows[0][0].clone());
+        times.dedup();
+        assert_eq!(times.len(), 1, "{mode:?}: {times:?}");
+        client.execute("INSERT INTO notes VALUES (0, 1, now()), (1, 1, current_timestamp), (2, 1, now())");
+        let same = "SELECT count(DISTINCT text) FROM notes";
+        assert_eq!(client.simple(same).ok().value(), "1");
+        client.execute("ROLLBACK");
+    }
 }
 
 #[test]

@@ -379,7 +379,6 @@ async fn start<'r>(
     }
     backends.take_together(execution.shards, variables).await?;
     let first = execution.shards.first().copied().ok_or_else(|| Error::internal("a scatter over no shards"))?;
-    let held = backends.find(first).ok_or_else(|| Error::internal("a lease is gone"))?;
     let mut params = description.params.clone();
     let mut parameters = BytesMut::from(execution.parameters);
     if let Some(moment) = execution.plan.moment {
@@ -387,8 +386,12 @@ async fn start<'r>(
             return Err(Error::internal("the number of parameters is not the plan's"));
         }
         params.extend([oid::TIMESTAMPTZ; 2]);
-        parameters = finish::with_values(&parameters, &finish::times(held).await?)?;
+        // The transaction's clock, where it has one; its connection may be none of the statement's.
+        let clock = backends.transaction.clock.filter(|_| backends.transaction.is_block()).unwrap_or(first);
+        let clock = backends.find(clock).ok_or_else(|| Error::internal("a lease is gone"))?;
+        parameters = finish::with_values(&parameters, &finish::times(clock).await?)?;
     }
+    let held = backends.find(first).ok_or_else(|| Error::internal("a lease is gone"))?;
     if execution.plan.in_turn {
         params.push(oid::INT8);
         let most = execution.limit.map_or(i64::MAX, |l| i64::try_from(l).unwrap_or(i64::MAX));

@@ -5,6 +5,7 @@
 
 mod analyse;
 mod classes;
+pub mod clocked;
 mod copy;
 mod copy_options;
 mod display;
@@ -87,6 +88,8 @@ pub struct RowsPlan {
     pub set_config: Vec<SetConfig>,
     /// Session state that ties the session to the server connection it ran on, and why.
     pub pins: Option<PinReason>,
+    /// Whether it tells the time of the transaction.
+    pub time: TellsTime,
     /// currval or lastval: the answer depends on what the session has drawn on this connection.
     pub reads_sequence: Option<String>,
     /// COPY … FROM STDIN or TO STDOUT on one shard.
@@ -162,6 +165,17 @@ pub struct ImagesPlan {
     pub binary: Vec<bool>,
     /// Applies one row: `$n` is the n-th hidden column.
     pub apply: String,
+}
+
+/// How a statement tells the time of the transaction: now() and its kin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TellsTime {
+    #[default]
+    No,
+    /// By calls in its own text.
+    Plainly,
+    /// In a view, or together with something else.
+    Hidden,
 }
 
 /// What exists after a statement that did not exist before it.
@@ -570,6 +584,7 @@ impl RowsPlan {
             opaque: false,
             set_config: Vec::new(),
             pins: None,
+            time: TellsTime::No,
             reads_sequence: None,
             copy: None,
             copies: None,

@@ -8,6 +8,7 @@ use super::PinReason;
 use super::Plan;
 use super::RowsPlan;
 use super::Target;
+use super::TellsTime;
 use super::UnknownNames;
 use super::analyse::Analysis;
 use super::analyse::Facts;
@@ -353,6 +354,11 @@ fn effect(facts: &Facts) -> Effect {
 fn remembering(facts: &Facts, context: &Context<'_>, mut plan: RowsPlan) -> RowsPlan {
     plan.opaque = opaque_construct(facts, context).is_some();
     plan.pins = if plan.opaque { Some(PinReason::Opaque) } else { facts.pins };
+    plan.time = match (&facts.time, facts.time_elsewhere) {
+        (None, _) => TellsTime::No,
+        (Some(_), false) => TellsTime::Plainly,
+        (Some(_), true) => TellsTime::Hidden,
+    };
     plan.reads_sequence = facts.reads_sequence.clone();
     plan.set_config = facts.set_config.clone();
     plan.fixed.extend(facts.fixed.iter().copied());

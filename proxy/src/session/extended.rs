@@ -10,6 +10,7 @@ use crate::exec::scatter;
 use crate::exec::scatter::statement_name;
 use crate::plan::Plan;
 use crate::plan::RowsPlan;
+use crate::plan::TellsTime;
 use crate::route::Param;
 use crate::route::Route;
 use crate::route::Values;
@@ -28,6 +29,7 @@ use crate::session::prepared::Prepared;
 use crate::session::rows::shard_text;
 use crate::session::simple::ends_transaction;
 use crate::sql::command::Command;
+use crate::value::Oid;
 use crate::wire::Tag;
 use crate::wire::backend;
 use crate::wire::frontend;
@@ -174,7 +176,17 @@ impl Session {
                 },
                 Route::One(shard) => {
                     self.before_whole(rows, shard).await?;
-                    self.bind_remote(shard, planned, bind.portal, bind.tail, Owed::Bind).await?;
+                    let clocked = match rows.time {
+                        TellsTime::No => None,
+                        _ => Box::pin(self.clocked(rows, shard, &planned.text)).await?,
+                    };
+                    match clocked {
+                        Some(text) => {
+                            let types = prepared.description.as_ref().map(|d| d.params.clone()).unwrap_or_default();
+                            self.bind_text(shard, &text, &types, bind.portal, bind.tail).await?;
+                        }
+                        None => self.bind_remote(shard, planned, bind.portal, bind.tail, Owed::Bind).await?,
+                    }
                     Ok(Portal::Remote { shard, planned: Arc::clone(planned) })
                 }
                 _ => Err(Error::internal("a route was not resolved").into()),
@@ -196,13 +208,13 @@ impl Session {
             }
             Plan::Session => match self.shard_of_rows(&planned.command) {
                 Some(shard) => {
-                    self.bind_text(shard, &planned.text, bind.portal, bind.tail).await?;
+                    self.bind_text(shard, &planned.text, &[], bind.portal, bind.tail).await?;
                     Ok(Portal::Remote { shard, planned: Arc::clone(planned) })
                 }
                 None => Ok(local()),
             },
             Plan::Unknown(_) => {
-                self.bind_text(HOME, &planned.text, bind.portal, bind.tail).await?;
+                self.bind_text(HOME, &planned.text, &[], bind.portal, bind.tail).await?;
                 Ok(Portal::Remote { shard: HOME, planned: Arc::clone(planned) })
             }
             _ => Ok(local()),
@@ -279,12 +291,12 @@ impl Session {
     }
 
     /// The same for a text that is not worth keeping on the server.
-    async fn bind_text(&mut self, shard: ShardId, text: &str, portal: &[u8], tail: &[u8]) -> Outcome {
+    async fn bind_text(&mut self, shard: ShardId, text: &str, types: &[Oid], portal: &[u8], tail: &[u8]) -> Outcome {
         self.aim(shard).await?;
         let held = self.backends.acquire(shard, &self.variables).await?;
         held.unsynced = true;
         held.lease.broken = true;
-        frontend::put_parse(&mut held.lease.io.write, b"", text.as_bytes(), &[]);
+        frontend::put_parse(&mut held.lease.io.write, b"", text.as_bytes(), types);
         frontend::put_bind(&mut held.lease.io.write, portal, b"", tail);
         self.pipeline.owed.extend([Owed::OwnUnnamed, Owed::Bind]);
         Ok(())

@@ -7,6 +7,7 @@
 //! ```
 
 pub mod atomic;
+pub mod clock;
 pub mod command;
 pub mod cursor;
 mod dump;

@@ -12,6 +12,7 @@ use crate::plan::Plan;
 use crate::plan::RowsPlan;
 use crate::plan::ScatterPlan;
 use crate::plan::Target;
+use crate::plan::TellsTime;
 use crate::plan::writes::WritePlan;
 use crate::route::Param;
 use crate::route::Route;
@@ -152,6 +153,15 @@ impl Session {
             }
             Route::One(shard) => {
                 self.before_whole(rows, shard).await?;
+                if rows.time != TellsTime::No
+                    && Box::pin(self.clocked(rows, shard, &prepared.text)).await?.is_some_and(|t| *t != *prepared.text)
+                {
+                    return Err(Error::unsupported(
+                        "EXECUTE that tells the time, in a transaction over several shards",
+                    )
+                    .hint("Use the extended protocol, or give the time as a parameter.")
+                    .into());
+                }
                 self.execute_whole(shard, &prepared.planned, bind.tail).await
             }
             Route::Several(_) if rows.everyone.is_some() => {

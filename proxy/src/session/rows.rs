@@ -21,6 +21,7 @@ use crate::plan::RowsPlan;
 use crate::plan::ScatterPlan;
 use crate::plan::SetConfig;
 use crate::plan::Target;
+use crate::plan::TellsTime;
 use crate::route;
 use crate::route::Param;
 use crate::route::Route;
@@ -182,7 +183,11 @@ impl Session {
 
     async fn whole(&mut self, rows: &RowsPlan, shard: ShardId, text: &str) -> Outcome {
         self.before_whole(rows, shard).await?;
-        let outcome = self.forward(shard, text.as_bytes()).await;
+        let clocked = match rows.time {
+            TellsTime::No => None,
+            _ => Box::pin(self.clocked(rows, shard, text)).await?,
+        };
+        let outcome = self.forward(shard, clocked.as_deref().unwrap_or(text).as_bytes()).await;
         self.pin_after(rows, shard);
         outcome?;
         self.after_whole(rows, shard).await
