@@ -145,6 +145,7 @@ pub async fn bind<'r>(
 }
 
 /// Statements that are bound everywhere.
+#[derive(Default)]
 pub struct Bound<'r> {
     /// BindComplete has come from every shard.
     pub told: bool,

@@ -5,6 +5,7 @@ use crate::catalog::ShardId;
 use crate::error::Error;
 use crate::error::Result;
 use crate::exec::backends::Backends;
+use crate::exec::backends::Held;
 use crate::exec::relay::Broken;
 use crate::exec::room::Room;
 use crate::exec::scatter::Join;
@@ -45,6 +46,8 @@ pub struct Execution<'a> {
     pub order: Option<Vec<u16>>,
     /// All rows are kept in the client's write buffer, up to this many bytes, instead of being written as they come.
     pub keep: Option<usize>,
+    /// It reads tables: what it sees of them on several shards must belong together.
+    pub reads: bool,
     /// The statement is part of a pipeline's transaction, which Sync ends.
     pub in_pipeline: bool,
 }
@@ -94,7 +97,7 @@ async fn start<'r>(
         held.unsynced |= execution.in_pipeline;
     }
     backends.take_together(shards, variables).await?;
-    let bound = snapshots::bind(backends, room, variables, shards, |held| {
+    let put = |held: &mut Held| {
         let Some(text) = execution.texts.iter().find(|text| text.shard == held.shard) else { return };
         let server: &mut ServerConnection = &mut held.lease;
         server.changed.clear();
@@ -102,8 +105,13 @@ async fn start<'r>(
         let out = &mut server.io.write;
         frontend::put_parse(out, b"", text.text.as_bytes(), execution.types);
         frontend::put_bind(out, b"", b"", &bind_tail(&text.parameters, execution.formats));
-    });
-    let bound = bound.await?;
+    };
+    let bound = if execution.reads {
+        snapshots::bind(backends, room, variables, shards, put).await?
+    } else {
+        backends.held.iter_mut().filter(|held| shards.contains(&held.shard)).for_each(put);
+        Bound::default()
+    };
     execute_all(backends, shards).await?;
     Ok(bound)
 }

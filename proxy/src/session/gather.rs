@@ -90,6 +90,7 @@ impl Session {
             types: &types,
             formats: &formats,
             order: None,
+            reads: true,
             keep: Some(self.backends.database.config.merge_bytes),
             in_pipeline: self.pipeline.is_open() && !self.backends.transaction.is_block(),
         };

@@ -347,7 +347,11 @@ impl Session {
             }
         };
         let in_pipeline = self.pipeline.is_open() && !self.backends.transaction.is_block();
-        let execution = split::Execution { texts, types, formats: write.formats, order, keep: write.keep, in_pipeline };
+        // Rows of constants read nothing, unless a query stands among them.
+        let reads = !matches!(write.plan.shape, Shape::Rows(_))
+            || write.text.as_bytes().windows(6).any(|word| word.eq_ignore_ascii_case(b"select"));
+        let (formats, keep) = (write.formats, write.keep);
+        let execution = split::Execution { texts, types, formats, order, keep, reads, in_pipeline };
         let ran = split::run(&mut self.backends, &mut self.client, &self.variables, execution, preface).await;
         for &shard in &shards {
             self.note_changes(shard);
