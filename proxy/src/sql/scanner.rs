@@ -112,9 +112,22 @@ fn class(byte: u8) -> Class {
     CLASSES[usize::from(byte)]
 }
 
+/// Bytes of identifiers behind the first.
+static IDENTIFIER: [bool; 256] = identifier_bytes();
+
+const fn identifier_bytes() -> [bool; 256] {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = matches!(CLASSES[byte], Class::Letter | Class::Prefix | Class::Digit | Class::Dollar);
+        byte += 1;
+    }
+    table
+}
+
 #[inline]
 fn is_identifier_byte(byte: u8) -> bool {
-    matches!(class(byte), Class::Letter | Class::Prefix | Class::Digit | Class::Dollar)
+    IDENTIFIER[usize::from(byte)]
 }
 
 /// A place in a text.
@@ -242,6 +255,36 @@ impl<'a> Scanner<'a> {
         };
         self.at = lexeme.end;
         Ok(Some(lexeme))
+    }
+
+    /// Where it stands.
+    #[cfg(test)]
+    pub(crate) fn place(&mut self) -> usize {
+        self.at
+    }
+
+    /// Steps over words that follow each other with one space between them, or that follow a token without a gap: what
+    /// most of a statement is made of. The end of the last; where there is none, the present place, which must be a
+    /// token's end or the beginning of a text that does not begin with a gap.
+    #[inline]
+    pub(crate) fn words(&mut self) -> usize {
+        while let Some(byte) = self.peek(self.at) {
+            let (start, first) = match byte {
+                b' ' if self.at > 0 => match self.peek(self.at + 1) {
+                    Some(first) => (self.at + 1, first),
+                    None => break,
+                },
+                first => (self.at, first),
+            };
+            match class(first) {
+                Class::Letter => {}
+                // It may begin a literal: 'x', U&'x'.
+                Class::Prefix if !matches!(self.peek(start + 1), Some(b'\'' | b'&')) => {}
+                _ => break,
+            }
+            self.at = self.identifier_end(start + 1);
+        }
+        self.at
     }
 
     #[inline]
