@@ -167,6 +167,17 @@ async fn over(shards: usize) {
     wrong_data(&single, &proxy, &mut random).await;
 }
 
+/// How many rows of `names` are not found by their key.
+async fn placed_by_name(client: &Client) -> i64 {
+    let mut lost = 0;
+    for row in client.query("SELECT name FROM names", &[]).await.unwrap() {
+        let name: String = row.get(0);
+        let found = client.query_one("SELECT count(*) FROM names WHERE name = $1", &[&name]).await.unwrap();
+        lost += i64::from(found.get::<_, i64>(0) == 0);
+    }
+    lost
+}
+
 /// The same error as from one PostgreSQL, with the client's line, and nothing is left behind.
 async fn wrong_data(single: &Client, proxy: &Client, random: &mut Random) {
     single.batch_execute("TRUNCATE items").await.unwrap();
@@ -211,6 +222,17 @@ async fn wrong_data(single: &Client, proxy: &Client, random: &mut Random) {
     assert_eq!(proxy.batch_execute("SELECT 1").await.unwrap_err().code().unwrap().code(), "25P02");
     proxy.batch_execute("ROLLBACK").await.unwrap();
     assert_eq!(rows(proxy, "items").await.len(), 0);
+    // NULL as a key, by either option.
+    let forced = "COPY names (name, id) FROM STDIN \
+         WITH (FORMAT csv, NULL 'nil', FORCE_NULL (name), FORCE_NOT_NULL (name))";
+    for (data, placed) in [("nil,1\nother,2\n", true), ("\"nil\",3\n", false)] {
+        for client in [single, proxy] {
+            client.batch_execute("DELETE FROM names").await.unwrap();
+            assert_eq!(copy_in(client, forced, data.as_bytes(), random).await.is_ok(), placed, "{data}");
+        }
+        assert_eq!(rows(proxy, "names").await, rows(single, "names").await, "{data}");
+        assert_eq!(placed_by_name(proxy).await, 0, "{data}");
+    }
     // A client that stops.
     let sink = proxy.copy_in::<_, Bytes>("COPY items (tenant, id) FROM STDIN").await.unwrap();
     let mut sink = Box::pin(sink);

@@ -238,8 +238,9 @@ impl Sorter<'_> {
         }
         let value = |key: &crate::plan::CopyKey| match key.field.and_then(|field| fields.get(field)) {
             None => None,
-            Some(Field { like_null: true, .. }) if key.force_null => None,
+            // In this order (NextCopyFrom in copyfromparse.c): an unquoted null is the first, a quoted one the second.
             Some(Field { value: None, .. }) if key.force_not_null => Some(split.shape.null.clone()),
+            Some(Field { like_null: true, .. }) if key.force_null => None,
             Some(Field { value, .. }) => value.clone(),
         };
         let values: Vec<Option<Vec<u8>>> = split.keys.iter().map(value).collect();
