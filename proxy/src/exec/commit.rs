@@ -375,6 +375,8 @@ impl Backends {
         for &shard in &two.others {
             self.database.settlement.doubt(shard, two.name.gid(shard));
         }
+        // It may be decided: who has a snapshot of one of its shards is not to join another as if nothing had happened.
+        self.database.room.remember(two.others.iter().copied().chain([two.decision]).collect());
         count("two_phase", "unknown");
         self.roll_back(readers).await;
     }

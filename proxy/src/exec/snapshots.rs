@@ -124,7 +124,10 @@ pub async fn bind<'r>(
             // Someone's lock is waited for, which may be that of a commit that waits for us.
             Err(_) => {
                 drop(guard);
-                all_bound(backends, &mut open).await.map(|()| !room.has_changed(count, shards))
+                let bound = all_bound(backends, &mut open).await;
+                // A commit is remembered before it leaves the room.
+                let _quiet = room.snapshot().await;
+                bound.map(|()| !room.has_changed(count, shards))
             }
         };
         match bound {

@@ -144,6 +144,8 @@ impl Session {
                 () = tokio::time::sleep(limits::BIND_PATIENCE) => {
                     drop(together);
                     let started = starting.await;
+                    // A commit is remembered before it leaves the room.
+                    let _quiet = room.snapshot().await;
                     if room.has_changed(before, shards) { Err(not_together()) } else { started }
                 }
             }
