@@ -36,6 +36,9 @@ use sqlparser::ast::OnInsert;
 use sqlparser::ast::SetExpr;
 use sqlparser::ast::Statement as Tree;
 use sqlparser::ast::TableFactor;
+use sqlparser::ast::Visit;
+use sqlparser::ast::Visitor;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// The plan of a statement that writes reference tables; `None` if it writes none.
@@ -79,7 +82,7 @@ pub fn plan(
         .hint("Write with a user that row security does not bind."));
     }
     let statement = bare(tree);
-    let varies = differs(analysis, statement);
+    let varies = differs(analysis, tree);
     let images = images(analysis, statement, source);
     if let (Some(what), Err(error)) = (&varies, &images) {
         return Err(error.clone().detail(format!("{what} may differ between shards.")));
@@ -120,7 +123,7 @@ fn locks(analysis: &Analysis<'_>) -> Vec<QualifiedName> {
 }
 
 /// The first thing in a statement whose effect may be another one on each shard.
-fn differs(analysis: &Analysis<'_>, statement: &Tree) -> Option<String> {
+fn differs(analysis: &Analysis<'_>, tree: &Tree) -> Option<String> {
     let facts = &analysis.facts;
     let functions = facts.time.as_ref().or(facts.volatile.as_ref()).or(facts.server.as_ref());
     if let Some(name) = functions {
@@ -142,11 +145,7 @@ fn differs(analysis: &Analysis<'_>, statement: &Tree) -> Option<String> {
     if let Some((_, what)) = construct.iter().find(|(found, _)| *found) {
         return Some((*what).to_owned());
     }
-    analysis
-        .blocks
-        .iter()
-        .find_map(|block| block_differs(&block.kind))
-        .or_else(|| statement_differs(analysis, statement))
+    analysis.blocks.iter().find_map(|block| block_differs(&block.kind)).or_else(|| statement_differs(analysis, tree))
 }
 
 /// What depends on the order in which a shard happens to read rows.
@@ -167,12 +166,30 @@ fn block_differs(block: &BlockKind) -> Option<String> {
     }
 }
 
-fn statement_differs(analysis: &Analysis<'_>, statement: &Tree) -> Option<String> {
-    let relation = &analysis.facts.writes.first()?.relation;
-    if analysis.facts.writes.len() > 1 {
-        // each writes from one snapshot, in an order of the server's own
-        return None;
+/// What may differ in the statement, or in one that its WITH holds.
+fn statement_differs(analysis: &Analysis<'_>, tree: &Tree) -> Option<String> {
+    let mut differences = Differences { analysis, found: None };
+    let _: ControlFlow<()> = tree.visit(&mut differences);
+    differences.found
+}
+
+struct Differences<'a> {
+    analysis: &'a Analysis<'a>,
+    found: Option<String>,
+}
+
+impl Visitor for Differences<'_> {
+    type Break = ();
+
+    fn pre_visit_statement(&mut self, statement: &Tree) -> ControlFlow<()> {
+        // which of several tables it writes is not asked: each counts
+        let mut writes = self.analysis.facts.writes.iter();
+        self.found = writes.find_map(|write| write_differs(self.analysis, statement, &write.relation));
+        if self.found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
+}
+
+fn write_differs(analysis: &Analysis<'_>, statement: &Tree, relation: &Relation) -> Option<String> {
     match statement {
         Tree::Insert(insert) => insert_differs(insert, relation, analysis),
         Tree::Update(update) => {
@@ -181,7 +198,7 @@ fn statement_differs(analysis: &Analysis<'_>, statement: &Tree) -> Option<String
             }
             assigned_default(&update.assignments, relation, analysis)
         }
-        Tree::Delete(_) => None,
+        Tree::Delete(_) | Tree::Query(_) => None,
         // the rows that it inserts have defaults too
         _ => relation.columns.iter().find_map(|column| default_differs(column, analysis)),
     }
@@ -224,6 +241,10 @@ fn insert_differs(insert: &Insert, relation: &Relation, analysis: &Analysis<'_>)
 /// SET column = DEFAULT, also in a row of several.
 fn assigned_default(assignments: &[Assignment], relation: &Relation, analysis: &Analysis<'_>) -> Option<String> {
     assignments.iter().find_map(|assignment| match &assignment.target {
+        // a view's columns have the defaults of tables that are not looked at here
+        _ if relation.placement == Placement::Derived && is_default(&assignment.value) => {
+            Some("The default of a view's column".to_owned())
+        }
         AssignmentTarget::ColumnName(name) if is_default(&assignment.value) => {
             let name = names::parts(name)?.into_iter().next()?;
             default_differs(relation.columns.iter().find(|column| column.name == name)?, analysis)
@@ -292,6 +313,12 @@ fn images(analysis: &Analysis<'_>, statement: &Tree, source: &SourceText<'_>) ->
             let key = primary_key(relation)?;
             let apply = format!("DELETE FROM {} WHERE {}", full_name(relation), by_key(&key, 1));
             (from.first().and_then(|from| alias(&from.relation)), delete.returning.is_some(), key, apply)
+        }
+        Tree::Query(_) => {
+            return Err(Error::unsupported(format!(
+                "a write to reference table {table} in a common table expression, whose effect may differ between shards"
+            ))
+            .hint("Write it in a statement of its own."));
         }
         _ => {
             return Err(Error::unsupported(format!(
