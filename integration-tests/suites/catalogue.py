@@ -1,0 +1,6 @@
+"""The suites, in the order in which they run."""
+
+from suites.asyncpg_suite import Asyncpg
+from suites.suite import Suite
+
+SUITES: list[type[Suite]] = [Asyncpg]
