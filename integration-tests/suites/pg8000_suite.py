@@ -14,6 +14,11 @@ class Pg8000(suite.Suite):
     title = f"pg8000 {VERSION}"
     # The tests name no database, so that they get the one with the user's name.
     database = "postgres"
+    # What the tests create and then connect with, which a proxy's configuration has to name.
+    databases = ["pg8000_scram_sha_256"]
+    users = {"boltzmann": 'password = "cha\uff6fs"'}
+    schema = "CREATE EXTENSION hstore;"
+    tls = True
     sample = ["test/native/test_query.py", "test/dbapi/test_copy.py", "test/legacy/test_query.py"]
 
     def fetch(self, work: Path) -> None:

@@ -67,8 +67,12 @@ def cluster(suite: Suite):
                                  "--locale=C.UTF-8", "--no-sync"],
             check=True, stdout=subprocess.DEVNULL, cwd=directory,
         )
+        settings = SETTINGS | suite.settings | {"port": str(port)}
+        if suite.tls:
+            cert, key = certificate(directory)
+            settings |= {"ssl": "on", "ssl_cert_file": f"'{cert}'", "ssl_key_file": f"'{key}'"}
         with (data / "postgresql.conf").open("a") as conf:
-            for name, value in (SETTINGS | suite.settings | {"port": str(port)}).items():
+            for name, value in settings.items():
                 conf.write(f"{name} = {value}\n")
         if suite.hba is not None:
             (data / "pg_hba.conf").write_text(suite.hba)
@@ -88,6 +92,19 @@ def cluster(suite: Suite):
         shutil.rmtree(directory, ignore_errors=True)
 
 
+def certificate(directory: Path) -> tuple[Path, Path]:
+    """A certificate that signs itself, and its key."""
+    certificate, key = directory / "tls.crt", directory / "tls.key"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-out", str(certificate), "-keyout", str(key)],
+        check=True, stderr=subprocess.DEVNULL,
+    )
+    key.chmod(0o600)
+    accounts.give(directory)
+    return certificate, key
+
+
 def psql(port: int, database: str, sql: str) -> None:
     """Runs SQL as superuser on a server itself."""
     subprocess.run(
@@ -96,15 +113,19 @@ def psql(port: int, database: str, sql: str) -> None:
     )
 
 
-def configuration(suite: Suite, port: int, shards: list[tuple[int, str]]) -> str:
-    lines = ["[listen]", f'address = "127.0.0.1:{port}"', suite.listen, "[pool]", 'mode = "transaction"', suite.pool]
+def configuration(suite: Suite, port: int, shards: list[tuple[int, str]], tls: tuple[Path, Path] | None) -> str:
+    lines = ["[listen]", f'address = "127.0.0.1:{port}"', suite.listen]
+    if tls is not None:
+        lines += ["[listen.tls]", f'certificate = "{tls[0]}"', f'key = "{tls[1]}"']
+    lines += ["[pool]", 'mode = "transaction"', suite.pool]
     users = {SUPERUSER: f'password = "{PASSWORD}"\nserver_password = "{PASSWORD}"'} | suite.users
     for name, text in users.items():
         lines += ["[[user]]", f'name = "{name}"', text]
-    lines += [f"[database.{suite.database}]", f'control = "{SUPERUSER}:{PASSWORD}"']
-    for number, (shard_port, database) in enumerate(shards):
-        url = f"postgresql://{SUPERUSER}:{PASSWORD}@127.0.0.1:{shard_port}/{database}"
-        lines += [f"[[database.{suite.database}.shard]]", f'name = "s{number}"', f'primary = "{url}"']
+    for database in [suite.database, *suite.databases]:
+        lines += [f"[database.{database}]", f'control = "{SUPERUSER}:{PASSWORD}"']
+        for number, (shard_port, _) in enumerate(shards):
+            url = f"postgresql://{SUPERUSER}:{PASSWORD}@127.0.0.1:{shard_port}/{database}"
+            lines += [f"[[database.{database}.shard]]", f'name = "s{number}"', f'primary = "{url}"']
     return "\n".join(lines) + "\n"
 
 
@@ -114,7 +135,8 @@ def proxy(suite: Suite, shards: list[tuple[int, str]], binary: Path, log: Path):
     directory = Path(tempfile.mkdtemp(prefix="shardway-suite-"))
     port = free_port()
     try:
-        (directory / "shardway.toml").write_text(configuration(suite, port, shards))
+        tls = certificate(directory) if suite.tls else None
+        (directory / "shardway.toml").write_text(configuration(suite, port, shards, tls))
         accounts.give(directory)
         with log.open("wb") as out:
             child = subprocess.Popen(
@@ -141,8 +163,8 @@ def target(suite: Suite, layout: str, binary: Path, log: Path):
         for _ in range(LAYOUTS[layout]):
             port = stack.enter_context(cluster(suite))
             psql(port, "postgres", f"ALTER USER {SUPERUSER} PASSWORD '{PASSWORD}';")
-            if suite.database != "postgres":
-                psql(port, "postgres", f"CREATE DATABASE {suite.database};")
+            for database in {suite.database, *suite.databases} - {"postgres"}:
+                psql(port, "postgres", f"CREATE DATABASE {database};")
             psql(port, suite.database, suite.schema)
             shards.append((port, suite.database))
         port = shards[0][0] if layout == "direct" else stack.enter_context(proxy(suite, shards, binary, log))

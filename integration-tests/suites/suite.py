@@ -63,6 +63,10 @@ class Suite:
     """SQL that runs as superuser on every shard before the proxy starts."""
     schema = ""
     database = "suite"
+    """Databases besides it, on the same servers, that the proxy serves too."""
+    databases: list[str] = []
+    """Servers and proxy take TLS, with a certificate made for the run."""
+    tls = False
     """A part of the suite for `--sample`, small enough for every test run; None: all of it."""
     sample: list[str] | None = None
 

@@ -441,3 +441,41 @@ fn nobody_sees_half_of_a_transfer() {
     assert!(transfers > 10, "{transfers}");
     assert_nothing_left(&deployment);
 }
+
+/// The client's own prepared transactions: on the shard where the transaction was, found again by any session.
+#[test]
+fn clients_prepare_transactions_of_one_shard() {
+    if direct() {
+        return;
+    }
+    let deployment = start(2);
+    let mut client = deployment.connect();
+    let mut other = deployment.connect();
+    for (id, gid) in [(1, "it's one"), (0, "back\\slash")] {
+        let name = gid.replace('\'', "''");
+        client.execute("BEGIN");
+        client.execute(&format!("UPDATE accounts SET balance = balance + 1 WHERE id = {id}"));
+        assert_eq!(client.simple(&format!("PREPARE TRANSACTION '{name}'")).tag(), "PREPARE TRANSACTION");
+        assert_eq!(client.simple("SELECT 1").ok().value(), "1");
+        other.execute("BEGIN");
+        assert_eq!(other.simple(&format!("COMMIT PREPARED '{name}'")).sqlstate(), Some("25001"));
+        other.execute("ROLLBACK");
+        let end = if id == 1 { "COMMIT" } else { "ROLLBACK" };
+        assert_eq!(other.simple(&format!("{end} PREPARED '{name}'")).tag(), format!("{end} PREPARED"));
+        assert_eq!(other.simple(&format!("{end} PREPARED '{name}'")).sqlstate(), Some("42704"));
+    }
+    assert_eq!(balances(&deployment), ["100", "101"]);
+    // Outside a block there is nothing to prepare.
+    let outcome = client.simple("PREPARE TRANSACTION 'nothing'");
+    assert_eq!(outcome.tag(), "ROLLBACK");
+    assert_eq!(client.simple("ROLLBACK PREPARED 'nothing'").sqlstate(), Some("42704"));
+    // What came before it in the same Query is.
+    let outcome = client.simple("UPDATE accounts SET balance = 7 WHERE id = 1; PREPARE TRANSACTION 'same'; SELECT 2");
+    assert_eq!(outcome.ok().value(), "2");
+    assert_eq!(client.simple("ROLLBACK PREPARED 'same'").tag(), "ROLLBACK PREPARED");
+    assert_eq!(balances(&deployment), ["100", "101"]);
+    client.execute("BEGIN");
+    client.execute("UPDATE accounts SET balance = 0");
+    assert_eq!(client.simple("PREPARE TRANSACTION 'both'").sqlstate(), Some("0A000"));
+    assert_eq!(balances(&deployment), ["100", "101"]);
+}

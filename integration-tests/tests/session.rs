@@ -893,3 +893,29 @@ fn messages_behind_an_error_have_no_effect() {
         ],
     );
 }
+
+/// Over several shards a text in another encoding runs where neither its values nor its names say which shard.
+#[test]
+fn text_in_another_encoding() {
+    if direct() {
+        return;
+    }
+    let deployment = two();
+    let mut client = deployment.connect();
+    let mut latin = |sql: &str| {
+        let bytes: Vec<u8> = sql.chars().map(|c| u8::try_from(c).unwrap()).chain([0]).collect();
+        client.send(&message::frame(b'Q', &bytes));
+        client.until(&["ReadyForQuery"]).iter().filter_map(shown).collect::<Vec<_>>().join("; ")
+    };
+    latin("SET client_encoding TO latin1");
+    latin("CREATE TEMP TABLE letters (t text)");
+    assert!(latin("INSERT INTO letters VALUES ('caf\u{e9}')").contains("INSERT 0 1"));
+    let length =
+        latin("SELECT octet_length(convert_to(t, 'UTF8')) + octet_length('\u{e9}') FROM letters WHERE t = 'caf\u{e9}'");
+    assert!(length.contains("SELECT 1"), "{length}");
+    for refused in ["SELECT v FROM items WHERE k = 1 AND v = '\u{e9}'", "SELECT 1 AS \u{e9}"] {
+        assert!(latin(refused).contains("0A000"), "{refused}");
+    }
+    latin("SET client_encoding TO utf8");
+    assert_eq!(client.simple("SELECT t FROM letters").ok().value(), "caf\u{e9}");
+}

@@ -1,12 +1,16 @@
 //! The simple protocol: Query, of one statement or several.
 
 use crate::catalog::QualifiedName;
+use crate::catalog::ShardId;
 use crate::error::Error;
 use crate::error::codes;
 use crate::exec::backends::State;
 use crate::exec::cache::Planned;
 use crate::plan::Makes;
 use crate::plan::Plan;
+use crate::plan::RowsPlan;
+use crate::plan::Target;
+use crate::plan::TellsTime;
 use crate::route::Route;
 use crate::session::Failure;
 use crate::session::HOME;
@@ -196,26 +200,43 @@ impl Session {
         if !self.is_foreign() {
             return self.forward(self.nearest(), text).await;
         }
-        if self.backends.database.config.shards.len() == 1 && !self.is_tricky_encoding() {
+        if !self.is_tricky_encoding() {
             // Each byte beyond ASCII stands for a letter, whichever it is.
             let shadow: String = text.iter().map(|&b| char::from(b)).collect();
             self.scan_text(&shadow)?;
             if self.scan.more_at.is_some() {
                 return Err(foreign_encoding().into());
             }
+            // Such letters may be in names, which are other names then: with one shard no matter.
+            let misread = !self.scan.is_ascii_but_literals();
             let planned = self.plan_text(&shadow, &[])?;
             if let Plan::Rows(rows) = &planned.plan
                 && !rows.opaque
                 && rows.pins.is_none()
                 && rows.set_config.is_empty()
                 && rows.makes == Makes::default()
+                && let Some(shard) = self.shard_whatever_values(rows, misread)
             {
                 self.refuse_if_failed()?;
-                self.before_whole(rows, HOME).await?;
-                return self.forward(HOME, text).await;
+                self.before_whole(rows, shard).await?;
+                return self.forward(shard, text).await;
             }
         }
         Err(foreign_encoding().into())
+    }
+
+    /// The shard on which a statement runs as it stands, whatever its literals say; `misread`: its names are not certain
+    /// either.
+    fn shard_whatever_values(&self, rows: &RowsPlan, misread: bool) -> Option<ShardId> {
+        if self.backends.database.config.shards.len() == 1 {
+            return Some(HOME);
+        }
+        let plain = rows.fixed.is_empty() && rows.writes.is_none() && rows.time == TellsTime::No;
+        match rows.target {
+            Target::Home if plain && !misread => Some(HOME),
+            Target::Shard(shard) if plain && !misread => Some(shard),
+            _ => None,
+        }
     }
 
     /// One statement, already scanned.

@@ -54,6 +54,13 @@ impl Literal {
     }
 }
 
+impl Normalized {
+    /// Outside literals there is nothing but ASCII: no mark looks like the second byte of a letter.
+    pub fn is_ascii_but_literals(&self) -> bool {
+        !self.key.iter().any(|byte| matches!(byte, 0x80..=0xbf))
+    }
+}
+
 /// The marks: bytes that are in no UTF-8 text. The type that PostgreSQL gives a literal follows from its mark.
 mod mark {
     pub const PLAIN: u8 = 0xf5;
@@ -340,6 +347,16 @@ mod tests {
         assert!(into.more_at.is_some() || statements <= 1, "{text}");
         let semicolons = into.key.iter().filter(|byte| **byte == b';').count();
         assert!(into.more_at.is_none() || semicolons > 0 || text.contains('"'), "{text}");
+    }
+
+    #[test]
+    fn letters_beyond_ascii_in_literals_and_in_names() {
+        let mut into = Normalized::default();
+        for (text, ascii) in [("SELECT 'é', $$é$$, 1, E'é'", true), ("SELECT 1 AS é", false), ("SELECT 1 -- é", true)]
+        {
+            scan(text, true, &mut into).unwrap();
+            assert_eq!(into.is_ascii_but_literals(), ascii, "{text}");
+        }
     }
 
     #[test]
