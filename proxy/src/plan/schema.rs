@@ -6,6 +6,7 @@
 //! PostgreSQL's parser first and then refused; nothing is run on a part of the shards that it concerns.
 
 mod alter;
+pub mod block;
 mod column;
 mod constraints;
 mod create;
@@ -120,7 +121,9 @@ pub fn plan(statement: &Statement, context: &Context<'_>) -> Plan {
         effect: flags.effect,
         changes_schema: flags.changes_schema,
         stamped: job.stamped.take(),
-        numbers: table::sharded_name(&job).or_else(|| alter::numbered(&job)),
+        numbers: table::sharded_name(&job).or_else(|| alter::numbered(&job)).into_iter().collect(),
+        of_server: flags.of_server,
+        marked: None,
     })
 }
 
