@@ -392,7 +392,9 @@ impl Session {
         preface: BytesMut,
     ) -> Outcome<u64> {
         self.ran = measure::Ran::Scatter;
-        self.refuse_serializable(execution.shards.len() > 1 && self.backends.transaction.state != State::Idle)?;
+        if execution.shards.len() > 1 && self.backends.transaction.state != State::Idle {
+            self.serializable_over_shards().await?;
+        }
         if self.is_foreign() {
             // The merge compares bytes.
             return Err(foreign_encoding().into());
@@ -418,19 +420,26 @@ impl Session {
         }
     }
 
-    /// Serializable snapshots of several servers are not serializable together.
+    pub(super) fn is_serializable(&self) -> bool {
+        let level = self.backends.transaction.modes.isolation.as_deref();
+        let level = level.or_else(|| self.variables.get("default_transaction_isolation"));
+        level.is_some_and(|l| l.eq_ignore_ascii_case("serializable"))
+    }
+
+    /// A statement reads several shards: a serializable transaction may, if this is its first and it writes nothing.
     ///
     /// # Errors
-    /// 0A000, if it matters and the transaction is serializable.
-    pub(super) fn refuse_serializable(&self, matters: bool) -> Result<()> {
+    /// 0A000 if it has begun on one shard, or is none that the shards share; as [`Backends::take_at_one_moment`](crate::exec::backends::Backends).
+    pub(super) async fn serializable_over_shards(&mut self) -> Outcome {
         let transaction = &self.backends.transaction;
-        let level =
-            transaction.modes.isolation.as_deref().or_else(|| self.variables.get("default_transaction_isolation"));
-        if matters && level.is_some_and(|l| l.eq_ignore_ascii_case("serializable")) {
-            return Err(Error::unsupported("a serializable transaction over several shards is not supported")
-                .hint("Use REPEATABLE READ, or keep the transaction to one shard key."));
+        if !self.is_serializable() || transaction.one_moment {
+            return Ok(());
         }
-        Ok(())
+        let has_begun = transaction.snapshot.is_some() || !transaction.writers.is_empty();
+        if has_begun || transaction.state == State::Idle {
+            return Err(refused_serializable().into());
+        }
+        Ok(self.backends.take_at_one_moment(&self.variables).await?)
     }
 
     /// Parameter types and columns of the client's text, as a server gives them; asked once for each plan.
@@ -449,10 +458,19 @@ impl Session {
     /// What the server says of the text.
     pub(super) async fn ask(&mut self, shard: ShardId, number: u64, text: &str, types: &[Oid]) -> Outcome<Description> {
         self.drain(false).await?;
+        let transaction = &self.backends.transaction;
+        let (is_first, clock) = (transaction.snapshot.is_none() && transaction.writers.is_empty(), transaction.clock);
+        let is_held = self.backends.find(shard).is_some();
         let held = self.backends.acquire_for_statement(shard, &self.variables).await?;
         let described = scatter::describe(held, number, text.as_bytes(), types).await;
         self.note_changes(shard);
-        Ok(described?)
+        let described = described?;
+        // The description has taken one shard's snapshot, before it is known whether all are to be of one moment.
+        if is_first && !is_held && self.backends.transaction.snapshot.is_some() && self.is_serializable() {
+            self.backends.part(shard).await?;
+            self.backends.transaction.clock = clock;
+        }
+        Ok(described)
     }
 
     /// Any shard that has the tables can describe a statement: where a single table is, if there is one.
@@ -553,4 +571,10 @@ pub fn pin_name(reason: PinReason) -> &'static str {
 /// The text for the shards.
 pub fn shard_text(planned: &Planned) -> Result<&str> {
     planned.shard_text.as_deref().ok_or_else(|| Error::internal("a scattered statement without a text for the shards"))
+}
+
+/// Serializable transactions of several servers are not serializable together.
+pub(super) fn refused_serializable() -> Error {
+    Error::unsupported("a serializable transaction over several shards that writes, or begins on one of them")
+        .hint("Use REPEATABLE READ, or keep the transaction to one shard key.")
 }
