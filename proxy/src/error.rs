@@ -97,6 +97,7 @@ pub mod codes {
     pub const NOT_IN_PREREQUISITE_STATE: SqlState = SqlState::new(b"55000");
     pub const LOCK_NOT_AVAILABLE: SqlState = SqlState::new(b"55P03");
     pub const QUERY_CANCELED: SqlState = SqlState::new(b"57014");
+    pub const DEADLOCK_DETECTED: SqlState = SqlState::new(b"40P01");
     pub const ADMIN_SHUTDOWN: SqlState = SqlState::new(b"57P01");
     pub const CANNOT_CONNECT_NOW: SqlState = SqlState::new(b"57P03");
     pub const INTERNAL: SqlState = SqlState::new(b"XX000");

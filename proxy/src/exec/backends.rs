@@ -191,6 +191,9 @@ impl Backends {
                     owes_ready: false,
                     pinned: None,
                 });
+                if self.held.len() > 1 {
+                    self.database.deadlocks.watch(&self.database, &self.cancel);
+                }
                 self.held.len() - 1
             }
         };

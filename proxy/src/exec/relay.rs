@@ -103,7 +103,11 @@ impl Relay {
                 }
             };
             let end = at + head.total;
-            if matches!(action, Action::Swallow | Action::SwallowStop) {
+            if let Some(own) = server.instead.take() {
+                client.write.extend_from_slice(buffer.get(run..at).unwrap_or_default());
+                client.write.extend_from_slice(&own);
+                run = end;
+            } else if matches!(action, Action::Swallow | Action::SwallowStop) {
                 client.write.extend_from_slice(buffer.get(run..at).unwrap_or_default());
                 run = end;
             }

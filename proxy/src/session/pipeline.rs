@@ -550,7 +550,7 @@ impl Exchange<'_> {
     }
 
     fn error(&mut self, server: &mut ServerConnection, body: &[u8]) -> Result<Action, Error> {
-        let error = backend::error(body);
+        let error = server.relayed_error(body);
         if let Some(Owed::Execute(planned)) = self.owed.front() {
             self.executed.push(Arc::clone(planned));
         }

@@ -528,7 +528,7 @@ async fn relay(
                         Action::SwallowStop
                     }
                     backend::ERROR => {
-                        let error = backend::error(body);
+                        let error = server.relayed_error(body);
                         if error.is_fatal() {
                             return Err(server.ended(&error));
                         }
