@@ -92,6 +92,10 @@ impl Relay {
                 continue;
             }
             let body = rest.get(HEAD..head.total).unwrap_or_default();
+            if !backend::is_whole(head.tag, body) {
+                result = Err(backend::malformed(head.tag));
+                break;
+            }
             let action = match server
                 .is_ahead(head.tag, body)
                 .and_then(|ahead| if ahead { Ok(Action::Swallow) } else { on_frame(server, head.tag, body) })

@@ -221,6 +221,10 @@ impl ServerConnection {
         loop {
             let frame = self.io.cut().inspect_err(|_| self.dead = true)?;
             if let Some((tag, body)) = frame {
+                if !backend::is_whole(tag, &body) {
+                    self.dead = true;
+                    return Err(backend::malformed(tag));
+                }
                 if self.is_ahead(tag, &body)? {
                     continue;
                 }
@@ -229,7 +233,7 @@ impl ServerConnection {
                     backend::NOTICE => frontend::frame(notices, tag, |b| b.extend_from_slice(&body)),
                     backend::NOTIFICATION => frontend::frame(&mut self.news, tag, |b| b.extend_from_slice(&body)),
                     backend::ERROR => {
-                        let error = self.error(&body);
+                        let error = backend::error(&body);
                         if error.is_fatal() {
                             return Err(self.ended(&error));
                         }
