@@ -11,6 +11,8 @@ VERSION = "0.32.0"
 class Asyncpg(suite.Suite):
     name = "asyncpg"
     title = f"asyncpg {VERSION}"
+    # The tests of pools connect to this database, whatever the environment says.
+    database = "postgres"
     sample = ["tests/test_prepare.py", "tests/test_cursor.py"]
 
     def fetch(self, work: Path) -> None:

@@ -1,6 +1,8 @@
 """The suites, in the order in which they run."""
 
 from suites.asyncpg_suite import Asyncpg
+from suites.pg8000_suite import Pg8000
+from suites.psycopg2_suite import Psycopg2
 from suites.suite import Suite
 
-SUITES: list[type[Suite]] = [Asyncpg]
+SUITES: list[type[Suite]] = [Asyncpg, Psycopg2, Pg8000]

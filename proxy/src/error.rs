@@ -120,6 +120,8 @@ pub struct Fields {
     pub routine: Option<Routine>,
     /// The body of the ErrorResponse that a server wrote (without type and length), when one did.
     pub raw: Option<Bytes>,
+    /// The FATAL error by which a server has ended its session: what PostgreSQL tells the client before it closes.
+    pub last_words: Option<Error>,
 }
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -135,6 +137,7 @@ impl Error {
             position: None,
             routine: None,
             raw: None,
+            last_words: None,
         }))
     }
 
@@ -176,6 +179,12 @@ impl Error {
 
     pub fn internal(message: impl Into<Cow<'static, str>>) -> Self {
         Error::new(codes::INTERNAL, message)
+    }
+
+    #[must_use]
+    pub fn with_last_words(mut self, last_words: Error) -> Self {
+        self.last_words = Some(last_words);
+        self
     }
 
     #[must_use]

@@ -196,6 +196,7 @@ impl Connection {
         let mut unflushed = self.stream.is_tls();
         let Connection { stream, read, write, sent, .. } = self;
         let n = poll_fn(|cx| {
+            let mut failed = None;
             while !write.is_empty() {
                 match Pin::new(&mut *stream).poll_write(cx, write) {
                     Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
@@ -204,11 +205,15 @@ impl Connection {
                         *sent += n as u64;
                         unflushed = stream.is_tls();
                     }
-                    Poll::Ready(Err(e)) => return Poll::Ready(Err(e)),
+                    // What the peer said before it closed is still to be read.
+                    Poll::Ready(Err(e)) => {
+                        failed = Some(e);
+                        break;
+                    }
                     Poll::Pending => break,
                 }
             }
-            if unflushed {
+            if unflushed && failed.is_none() {
                 match Pin::new(&mut *stream).poll_flush(cx) {
                     Poll::Ready(Err(e)) => return Poll::Ready(Err(e)),
                     Poll::Ready(Ok(())) => unflushed = false,
@@ -216,9 +221,11 @@ impl Connection {
                 }
             }
             let future = std::pin::pin!(stream.read_buf(read));
-            match future.poll(cx) {
-                Poll::Ready(Ok(0)) => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
-                other => other,
+            match (future.poll(cx), failed) {
+                (Poll::Ready(Ok(n)), _) if n > 0 => Poll::Ready(Ok(n)),
+                (_, Some(e)) => Poll::Ready(Err(e)),
+                (Poll::Ready(Ok(_)), None) => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+                (other, None) => other,
             }
         })
         .await?;

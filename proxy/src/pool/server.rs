@@ -131,10 +131,11 @@ impl ServerConnection {
         lost(&format!("connection to {} lost", self.place()), error)
     }
 
-    /// The error for a connection that the server has ended with a FATAL error: the client's own session goes on.
+    /// The error for a connection that the server has ended with a FATAL error.
     pub fn ended(&mut self, last_words: &Error) -> Error {
         self.dead = true;
-        Error::new(codes::CONNECTION_FAILURE, format!("connection to {} lost: {}", self.place(), last_words.message))
+        let message = format!("connection to {} lost: {}", self.place(), last_words.message);
+        Error::new(codes::CONNECTION_FAILURE, message).with_last_words(last_words.clone().without_raw())
     }
 
     /// A Parse was sent that adds a statement.

@@ -35,10 +35,7 @@ impl Session {
             Command::Release(name) => self.release_savepoint(name).await,
             Command::RollbackTo(name) => self.rollback_to(name).await,
             Command::PrepareTransaction => self.prepare_transaction(text).await,
-            Command::CommitPrepared | Command::RollbackPrepared => {
-                let shard = self.shard_of_prepared(text)?;
-                self.forward(shard, text.as_bytes()).await
-            }
+            Command::CommitPrepared | Command::RollbackPrepared => self.finish_prepared(text).await,
             Command::SetTransaction(modes) => self.set_transaction(modes, text).await,
             Command::SetCharacteristics(modes) => self.set_characteristics(modes, text).await,
             Command::Set { local, name, value } => self.set(*local, name, value.as_deref(), text).await,
@@ -81,7 +78,7 @@ impl Session {
         }
     }
 
-    fn warn(&mut self, code: crate::error::SqlState, message: &'static str) {
+    pub(super) fn warn(&mut self, code: crate::error::SqlState, message: &'static str) {
         backend::put_notice(&mut self.client.write, "WARNING", &Error::new(code, message));
     }
 

@@ -77,7 +77,12 @@ pub enum Failure {
 }
 
 impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
+    /// A server that has ended its session at work for the client ends the client's too, as PostgreSQL does; a
+    /// connection that is lost without a word fails the transaction only.
+    fn from(mut error: Error) -> Self {
+        if let Some(last_words) = error.last_words.take() {
+            return Failure::Fatal(last_words.with_severity(Severity::Fatal));
+        }
         if error.is_fatal() && error.raw.is_none() { Failure::Fatal(error) } else { Failure::Error(error) }
     }
 }
@@ -87,7 +92,7 @@ impl From<Broken> for Failure {
         match broken {
             Broken::Client => Failure::Gone,
             // What a server does wrong is no fault of the client's: its session goes on.
-            Broken::Server { error, torn: false } => Failure::Error(error.with_severity(Severity::Error)),
+            Broken::Server { error, torn: false } => error.with_severity(Severity::Error).into(),
             Broken::Server { error, torn: true } => Failure::Fatal(error.with_severity(Severity::Fatal)),
             Broken::Protocol(error) => Failure::Fatal(error),
         }
@@ -254,7 +259,7 @@ impl Session {
                         frontend::frame(&mut held.lease.news, tag, |b| b.extend_from_slice(&body));
                     }
                     backend::PARAMETER_STATUS => held.lease.note_parameter(&body),
-                    backend::ERROR => return Err(state_lost()),
+                    backend::ERROR => return Err(held.lease.ended(&backend::error(&body)).into()),
                     _ => {}
                 }
                 changed.push(held.shard);

@@ -1,16 +1,17 @@
 //! Prepared transactions of the client's own: PREPARE TRANSACTION, COMMIT PREPARED, ROLLBACK PREPARED.
 //!
-//! Their names belong to a PostgreSQL server, and a later session must find them again: the shard is the only one, or
-//! the one that `SET shardway.shard` names.
+//! A transaction of one shard is prepared there. Its name belongs to that PostgreSQL server, and a later session finds
+//! it by asking every shard, unless `SET shardway.shard` names one.
 
 use crate::catalog::ShardId;
+use crate::sql::literal;
 use crate::error::Error;
 use crate::error::codes;
 use crate::exec::backends::State;
+use crate::exec::backends::run_on;
 use crate::session::HOME;
 use crate::session::Outcome;
 use crate::session::Session;
-use crate::session::simple::needs_block;
 use crate::sql::lexer::tokenize;
 use crate::sql::normalize::string_value;
 use crate::wire::backend;
@@ -20,25 +21,32 @@ const RESERVED: &str = "shardway:";
 
 impl Session {
     /// PREPARE TRANSACTION 'gid': ends the transaction of this session, whatever comes of it (PrepareTransactionBlock in
-    /// xact.c).
+    /// xact.c). Without a block there is nothing to prepare, except what came before it in the same Query.
     pub(super) async fn prepare_transaction(&mut self, text: &str) -> Outcome {
-        match self.backends.transaction.state {
-            State::Idle | State::Implicit => return Err(needs_block("PREPARE TRANSACTION").into()),
-            State::Failed => {
+        let state = self.backends.transaction.state;
+        if matches!(state, State::Idle | State::Implicit) {
+            self.warn(codes::NO_ACTIVE_TRANSACTION, "there is no transaction in progress");
+        }
+        if matches!(state, State::Idle | State::Failed) {
+            if state == State::Failed {
                 self.end_transaction(false).await?;
-                backend::put_command_complete(&mut self.client.write, "ROLLBACK");
-                return Ok(());
             }
-            State::Open => {}
+            backend::put_command_complete(&mut self.client.write, "ROLLBACK");
+            return Ok(());
         }
         let prepared = self.prepare_on_one(text).await;
         let ended = Box::pin(self.end_transaction(prepared.is_ok())).await;
+        if self.several && self.backends.transaction.state == State::Idle {
+            self.begin_implicit();
+        }
         prepared?;
         ended.map(|_| ())
     }
 
     async fn prepare_on_one(&mut self, text: &str) -> Outcome {
-        let shard = self.shard_of_prepared(text)?;
+        self.own_gid(text)?;
+        let first = self.backends.participants().next();
+        let shard = self.forced.or(first).unwrap_or(HOME);
         if self.backends.participants().any(|participant| participant != shard) {
             return Err(Error::unsupported(
                 "PREPARE TRANSACTION of a transaction over several shards is not supported",
@@ -54,23 +62,57 @@ impl Session {
         outcome
     }
 
-    /// Where a prepared transaction that the client names is, or will be.
+    /// COMMIT PREPARED 'gid', ROLLBACK PREPARED 'gid': on the shard that has it. PostgreSQL itself says that it is not
+    /// there, or that a transaction block is the wrong place.
+    pub(super) async fn finish_prepared(&mut self, text: &str) -> Outcome {
+        let gid = self.own_gid(text)?;
+        let shard = match self.forced {
+            Some(shard) => shard,
+            None if self.backends.transaction.is_block() => self.nearest(),
+            None => self.shard_of_prepared(&gid).await?.unwrap_or(HOME),
+        };
+        self.forward(shard, text.as_bytes()).await
+    }
+
+    /// The name that a statement gives.
     ///
     /// # Errors
-    /// 42939 for a name that is ours; 0A000 where no shard is certain.
-    pub(super) fn shard_of_prepared(&self, text: &str) -> Result<ShardId, Error> {
+    /// 42939 for a name that is ours.
+    fn own_gid(&self, text: &str) -> Result<String, Error> {
         let conforming = self.conforming_strings();
         let tokens = tokenize(text, conforming).unwrap_or_default();
         let gid = tokens.iter().find_map(|t| string_value(text, t.start as usize..t.end as usize, conforming));
-        if gid.is_none_or(|gid| gid.starts_with(RESERVED)) {
-            return Err(Error::new(codes::RESERVED_NAME, "this name of a prepared transaction is reserved")
-                .detail("Names that begin with \"shardway:\" belong to commits over several shards."));
+        gid.map(|gid| gid.to_string()).filter(|gid| !gid.starts_with(RESERVED)).ok_or_else(|| {
+            Error::new(codes::RESERVED_NAME, "this name of a prepared transaction is reserved")
+                .detail("Names that begin with \"shardway:\" belong to commits over several shards.")
+        })
+    }
+
+    /// The shard that has a prepared transaction of this name; `None` where none has.
+    ///
+    /// # Errors
+    /// 0A000 where several have; 08006 where a shard is away.
+    async fn shard_of_prepared(&mut self, gid: &str) -> Outcome<Option<ShardId>> {
+        let count = self.backends.database.config.shards.len();
+        if count == 1 {
+            return Ok(None);
         }
-        match self.forced {
-            Some(shard) => Ok(shard),
-            None if self.backends.database.config.shards.len() == 1 => Ok(HOME),
-            None => Err(Error::unsupported("prepared transactions of the client's own need a shard")
-                .hint("SET shardway.shard to the shard of the transaction; COMMIT alone is atomic over all shards.")),
+        let gid = literal::quote(gid);
+        let sql = format!(
+            "SELECT 1 FROM pg_catalog.pg_prepared_xacts WHERE gid = {gid} AND database = pg_catalog.current_database()"
+        );
+        let mut found = None;
+        for shard in (0..count).filter_map(|n| u16::try_from(n).ok()).map(ShardId) {
+            let held = self.backends.acquire(shard, &self.variables).await?;
+            if run_on(held, &sql).await?.rows.is_empty() {
+                continue;
+            }
+            if found.replace(shard).is_some() {
+                return Err(Error::unsupported(format!("several shards have a prepared transaction named {gid}"))
+                    .hint("SET shardway.shard to the shard that is meant.")
+                    .into());
+            }
         }
+        Ok(found)
     }
 }
