@@ -8,6 +8,7 @@ from pathlib import Path
 
 from suites import accounts, deviations, report, servers
 from suites.catalogue import SUITES
+from suites.packages import NotRun
 from suites.suite import Suite
 
 WORK = report.ROOT / ".local" / "suites"
@@ -56,7 +57,7 @@ def main() -> int:
     parser.add_argument("--layout", nargs="+", choices=["one", "two"], default=["one", "two"])
     parser.add_argument("--sample", action="store_true", help="a small part of each suite; README stays as it is")
     parser.add_argument("--list", action="store_true", help="print the suites' names")
-    parser.add_argument("--binary", type=Path, default=report.ROOT / "target" / "release" / "shardway")
+    parser.add_argument("--binary", type=lambda path: Path(path).resolve(), default=report.ROOT / "target" / "release" / "shardway")
     options = parser.parse_args()
     suites = [suite() for suite in SUITES if not options.only or suite.name in options.only]
     if options.list:
@@ -67,7 +68,11 @@ def main() -> int:
         parser.error(f"no suite {', '.join(sorted(unknown))}; there are {', '.join(s.name for s in SUITES)}")
     good = True
     for suite in suites:
-        direct = run(suite, "direct", options.binary, options.sample)
+        try:
+            direct = run(suite, "direct", options.binary, options.sample)
+        except NotRun as missing:
+            print(f"{suite.name}: not run: {missing}", flush=True)
+            continue
         if not options.sample:
             report.record(suite, "direct", direct, 0)
         for layout in options.layout:

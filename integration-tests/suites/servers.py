@@ -55,12 +55,11 @@ def wait_for(port: int, child: subprocess.Popen, what: str, log: Path) -> None:
 
 
 @contextlib.contextmanager
-def cluster(suite: Suite):
-    """A running PostgreSQL; gives its port and data directory."""
+def cluster(suite: Suite, port: int):
+    """A running PostgreSQL; gives its port."""
     directory = Path(tempfile.mkdtemp(prefix="shardway-suite-"))
     accounts.give(directory)
     data = directory / "data"
-    port = free_port()
     try:
         subprocess.run(
             accounts.prefix() + [str(binaries() / "initdb"), "-D", str(data), "-U", SUPERUSER, "-A", "trust", "-E", "UTF8",
@@ -112,7 +111,7 @@ def configuration(suite: Suite, port: int, shards: list[tuple[int, str]]) -> str
 def proxy(suite: Suite, shards: list[tuple[int, str]], binary: Path, log: Path):
     """The proxy before the shards; gives its port."""
     directory = Path(tempfile.mkdtemp(prefix="shardway-suite-"))
-    port = free_port()
+    port = suite.port or free_port()
     try:
         (directory / "shardway.toml").write_text(configuration(suite, port, shards))
         accounts.give(directory)
@@ -139,10 +138,11 @@ def target(suite: Suite, layout: str, binary: Path, log: Path):
     with contextlib.ExitStack() as stack:
         shards = []
         for _ in range(LAYOUTS[layout]):
-            port = stack.enter_context(cluster(suite))
-            psql(port, "postgres", f"ALTER USER {SUPERUSER} PASSWORD '{PASSWORD}';")
+            wanted = suite.port if layout == "direct" else None
+            port = stack.enter_context(cluster(suite, wanted or free_port()))
+            psql(port, "postgres", f"ALTER USER {SUPERUSER} PASSWORD '{PASSWORD}'")
             if suite.database != "postgres":
-                psql(port, "postgres", f"CREATE DATABASE {suite.database};")
+                psql(port, "postgres", f"CREATE DATABASE {suite.database}")
             psql(port, suite.database, suite.schema)
             shards.append((port, suite.database))
         port = shards[0][0] if layout == "direct" else stack.enter_context(proxy(suite, shards, binary, log))

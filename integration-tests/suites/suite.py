@@ -63,6 +63,8 @@ class Suite:
     """SQL that runs as superuser on every shard before the proxy starts."""
     schema = ""
     database = "suite"
+    """The port that the suite's sources have built in; None: any."""
+    port: int | None = None
     """A part of the suite for `--sample`, small enough for every test run; None: all of it."""
     sample: list[str] | None = None
 

@@ -82,6 +82,7 @@ pub mod codes {
     pub const INVALID_CATALOG_NAME: SqlState = SqlState::new(b"3D000");
     pub const INVALID_CURSOR_NAME: SqlState = SqlState::new(b"34000");
     pub const INVALID_SAVEPOINT: SqlState = SqlState::new(b"3B001");
+    pub const NAME_TOO_LONG: SqlState = SqlState::new(b"42622");
     pub const SYNTAX_ERROR: SqlState = SqlState::new(b"42601");
     pub const UNDEFINED_TABLE: SqlState = SqlState::new(b"42P01");
     pub const UNDEFINED_COLUMN: SqlState = SqlState::new(b"42703");

@@ -139,6 +139,9 @@ fn one_shard(job: &Job<'_>, flags: Flags) -> Decided {
 }
 
 fn several_shards(job: &Job<'_>) -> Decided {
+    if let Some(decided) = objects::temporary(job) {
+        return decided;
+    }
     let mut rest = job.cursor;
     match rest.peek().map(|token| token.text(rest.text).to_ascii_lowercase()).as_deref() {
         Some("create") => create::plan(job),
@@ -195,9 +198,15 @@ fn at_home(job: &Job<'_>) -> RowsPlan {
 
 /// A temporary table, view or sequence is made.
 fn temporary(job: &Job<'_>, name: &str) -> RowsPlan {
+    let mut plan = temporary_object(job);
+    plan.makes = Makes { changes_schema: false, temporary: vec![name.to_owned()] };
+    plan
+}
+
+/// A type, function or the like is made in pg_temp: it is on the home connection too, and no name of a relation.
+fn temporary_object(job: &Job<'_>) -> RowsPlan {
     let mut plan = at_home(job);
     plan.pins = Some(PinReason::TemporaryTable);
-    plan.makes = Makes { changes_schema: false, temporary: vec![name.to_owned()] };
     plan
 }
 

@@ -157,7 +157,11 @@ impl Session {
             // The rest of the pipeline is a transaction of its own.
             self.variables.begin();
         }
-        self.renew_temporary().await?;
+        if committed {
+            self.renew_temporary().await?;
+        } else {
+            self.changed_temporary().await?;
+        }
         if schema_changed && committed {
             self.backends.database.refresh().await?;
         }
@@ -224,7 +228,7 @@ impl Session {
         if self.backends.transaction.schema_changed {
             self.renew_overlay().await?;
         }
-        self.renew_temporary().await?;
+        self.changed_temporary().await?;
         backend::put_command_complete(&mut self.client.write, "ROLLBACK");
         Ok(())
     }

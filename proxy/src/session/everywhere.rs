@@ -194,7 +194,7 @@ impl Session {
         }
         let mut outcome = self.end_writes(own, outcome).await;
         if outcome.is_ok() {
-            outcome = self.renew_temporary().await;
+            outcome = self.changed_temporary().await;
         }
         if let (Ok(()), Some(answer)) = (&outcome, &answer) {
             self.tell(answer);

@@ -9,6 +9,7 @@ use crate::exec::backends::State;
 use crate::exec::backends::run_on;
 use crate::exec::cache::Description;
 use crate::exec::cache::Planned;
+use crate::exec::cache::next_number;
 use crate::exec::copy;
 use crate::exec::relay::Action;
 use crate::exec::relay::Relay;
@@ -118,7 +119,7 @@ impl Session {
             Route::One(shard) => {
                 self.whole(rows, shard, values.text).await?;
                 if planned.command == Command::Schema {
-                    self.renew_temporary().await?;
+                    self.changed_temporary().await?;
                 }
                 Ok(())
             }
@@ -197,6 +198,9 @@ impl Session {
     pub(super) fn pin_after(&mut self, rows: &RowsPlan, shard: ShardId) {
         if let Some(reason) = rows.pins {
             self.pin(shard, reason);
+            if reason == PinReason::TemporaryTable {
+                self.own_names = next_number();
+            }
         }
         if rows.opaque {
             self.pin(shard, PinReason::Opaque);
@@ -244,12 +248,31 @@ impl Session {
         if self.temporary.is_empty() || self.backends.transaction.state == State::Failed || self.pipeline.skipping {
             return Ok(());
         }
-        self.temporary.clear();
-        let Some(held) = self.backends.find(HOME) else { return Ok(()) };
-        let answer = run_on(held, TEMPORARY_QUERY).await?;
-        let names = answer.rows.into_iter().flatten().flatten();
-        self.temporary = names.map(|n| String::from_utf8_lossy(&n).into_owned()).collect();
+        let mut there = Vec::new();
+        if let Some(held) = self.backends.find(HOME) {
+            let answer = run_on(held, TEMPORARY_QUERY).await?;
+            let names = answer.rows.into_iter().flatten().flatten();
+            there = names.map(|n| String::from_utf8_lossy(&n).into_owned()).collect();
+        }
+        if there != self.temporary {
+            self.temporary = there;
+            self.own_names = next_number();
+        }
         Ok(())
+    }
+
+    /// What a schema change or a rollback means for temporary things: those with the same names may be others now.
+    pub(super) async fn changed_temporary(&mut self) -> Outcome {
+        if self.own_names != 0 {
+            self.own_names = next_number();
+        }
+        self.renew_temporary().await
+    }
+
+    /// DISCARD has thrown all of them away. What stood under their names is planned anew.
+    pub(super) fn forget_temporary(&mut self) {
+        self.temporary.clear();
+        self.own_names = 0;
     }
 
     /// `set_config` has run: its value becomes the session's.

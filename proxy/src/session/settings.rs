@@ -191,7 +191,7 @@ impl Session {
             let settings = !self.variables.desired().is_empty();
             self.variables.discard_all();
             self.discard_pinned("DISCARD ALL").await?;
-            self.temporary.clear();
+            self.forget_temporary();
             if settings {
                 let shard = self.nearest();
                 self.backends.acquire(shard, &self.variables).await?;
@@ -200,7 +200,7 @@ impl Session {
         } else {
             self.discard_pinned(&format!("DISCARD {what}")).await?;
             if matches!(what, "TEMP" | "TEMPORARY") {
-                self.temporary.clear();
+                self.forget_temporary();
             }
         }
         let tag = if what == "TEMPORARY" { "DISCARD TEMP".to_owned() } else { format!("DISCARD {what}") };
