@@ -1,6 +1,7 @@
 """The suites, in the order in which they run."""
 
+from suites import own
 from suites.asyncpg_suite import Asyncpg
 from suites.suite import Suite
 
-SUITES: list[type[Suite]] = [Asyncpg]
+SUITES: list[type[Suite]] = [Asyncpg, own.NodePostgres, own.PostgresJs]

@@ -62,6 +62,8 @@ class Suite:
     pool = ""
     """SQL that runs as superuser on every shard before the proxy starts."""
     schema = ""
+    """TOML lines for the proxy's database that split the suite's tables; without them it has no layout `sharded`."""
+    sharded = ""
     database = "suite"
     """A part of the suite for `--sample`, small enough for every test run; None: all of it."""
     sample: list[str] | None = None
