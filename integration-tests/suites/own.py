@@ -119,3 +119,47 @@ class NodePostgres(Node):
 class PostgresJs(Node):
     name = "postgres_js"
     title = "postgres.js 3.4.9 (own checks)"
+
+
+class Psycopg3(Own):
+    name = "psycopg3"
+    title = "psycopg 3.3.9 (own checks)"
+
+    def copy(self, work: Path) -> None:
+        super().copy(work)
+        shutil.copy(PROGRAMS / "checks.py", work)
+
+    def command(self, work: Path) -> list[str]:
+        return [suite.python(), "-B", "main.py"]
+
+
+class Pgjdbc(Own):
+    name = "pgjdbc"
+    title = "pgjdbc 42.5 (own checks)"
+    needs = {"javac": "default-jdk-headless", "java": "default-jdk-headless"}
+    jar = Path("/usr/share/java/postgresql.jar")
+
+    def install(self, work: Path) -> None:
+        if not self.jar.exists():
+            raise SystemExit(f"{self.name} needs {self.jar}; please install: apt-get install libpostgresql-jdbc-java")
+
+    def copy(self, work: Path) -> None:
+        super().copy(work)
+        sources = [str(p) for p in sorted(work.glob("*.java"))]
+        subprocess.run(["javac", "-encoding", "UTF-8", "-cp", str(self.jar), "-d", str(work / "classes"), *sources], check=True)
+
+    def command(self, work: Path) -> list[str]:
+        return ["java", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp", f"classes:{self.jar}", "Main"]
+
+
+class Pdo(Own):
+    name = "pdo"
+    title = "PDO of PHP 8.2 (own checks)"
+    needs = {"php": "php-cli"}
+
+    def install(self, work: Path) -> None:
+        if "pdo_pgsql" not in subprocess.run(["php", "-m"], check=True, capture_output=True, text=True).stdout:
+            raise SystemExit(f"{self.name} needs PHP's pdo_pgsql; please install: apt-get install php-pgsql")
+
+    def command(self, work: Path) -> list[str]:
+        return ["php", "main.php"]
