@@ -11,6 +11,7 @@ from suites.catalogue import SUITES
 from suites.packages import NotRun
 from suites.suite import Suite
 
+PROXIED = [layout for layout in servers.LAYOUTS if layout != "direct"]
 WORK = report.ROOT / ".local" / "suites"
 
 
@@ -29,7 +30,7 @@ def fetch(suite: Suite) -> Path:
 def run(suite: Suite, layout: str, binary: Path, sample: bool) -> dict[str, str]:
     work = fetch(suite)
     begun = time.monotonic()
-    with servers.target(suite, layout, binary, work / f"{layout}.proxy.log") as target:
+    with servers.target(suite, layout, binary.resolve(), work / f"{layout}.proxy.log") as target:
         results = suite.run(target, work, sample)
     (work / f"{layout}.json").write_text(json.dumps(results, indent=1, sort_keys=True))
     told = ", ".join(f"{n} {kind}" for kind, n in report.counts(results).items())
@@ -54,7 +55,7 @@ def compare(suite: Suite, layout: str, direct: dict[str, str], results: dict[str
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/suites", description=__doc__)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these suites only")
-    parser.add_argument("--layout", nargs="+", choices=["one", "two"], default=["one", "two"])
+    parser.add_argument("--layout", nargs="+", choices=PROXIED, default=PROXIED)
     parser.add_argument("--sample", action="store_true", help="a small part of each suite; README stays as it is")
     parser.add_argument("--list", action="store_true", help="print the suites' names")
     parser.add_argument("--binary", type=lambda path: Path(path).resolve(), default=report.ROOT / "target" / "release" / "shardway")
@@ -76,6 +77,8 @@ def main() -> int:
         if not options.sample:
             report.record(suite, "direct", direct, 0)
         for layout in options.layout:
+            if layout == "sharded" and not suite.sharded:
+                continue
             results = run(suite, layout, options.binary, options.sample)
             good &= compare(suite, layout, direct, results, options.sample)
     if not options.sample:

@@ -1,5 +1,6 @@
 """The suites, in the order in which they run."""
 
+from suites import own
 from suites.asyncpg_suite import Asyncpg
 from suites.lib_pq_suite import LibPq
 from suites.pg8000_suite import Pg8000
@@ -13,4 +14,9 @@ SUITES: list[type[Suite]] = [
     Pg8000,
     TokioPostgres,
     LibPq,
+    own.NodePostgres,
+    own.PostgresJs,
+    own.Psycopg3,
+    own.Pgjdbc,
+    own.Pdo,
 ]

@@ -15,7 +15,8 @@ from suites.suite import Suite, Target
 
 SUPERUSER = "postgres"
 PASSWORD = "postgres"
-LAYOUTS = {"direct": 1, "one": 1, "two": 2}
+LAYOUTS = {"direct": 1, "one": 1, "two": 2, "sharded": 2}
+"""The layouts with their numbers of shards. In `sharded` the suite says which of its tables are split over them."""
 
 SETTINGS = {
     "listen_addresses": "'127.0.0.1'",
@@ -95,12 +96,13 @@ def psql(port: int, database: str, sql: str) -> None:
     )
 
 
-def configuration(suite: Suite, port: int, shards: list[tuple[int, str]]) -> str:
+def configuration(suite: Suite, layout: str, port: int, shards: list[tuple[int, str]]) -> str:
     lines = ["[listen]", f'address = "127.0.0.1:{port}"', suite.listen, "[pool]", 'mode = "transaction"', suite.pool]
     users = {SUPERUSER: f'password = "{PASSWORD}"\nserver_password = "{PASSWORD}"'} | suite.users
     for name, text in users.items():
         lines += ["[[user]]", f'name = "{name}"', text]
     lines += [f"[database.{suite.database}]", f'control = "{SUPERUSER}:{PASSWORD}"']
+    lines += [suite.sharded] if layout == "sharded" else []
     for number, (shard_port, database) in enumerate(shards):
         url = f"postgresql://{SUPERUSER}:{PASSWORD}@127.0.0.1:{shard_port}/{database}"
         lines += [f"[[database.{suite.database}.shard]]", f'name = "s{number}"', f'primary = "{url}"']
@@ -108,12 +110,12 @@ def configuration(suite: Suite, port: int, shards: list[tuple[int, str]]) -> str
 
 
 @contextlib.contextmanager
-def proxy(suite: Suite, shards: list[tuple[int, str]], binary: Path, log: Path):
+def proxy(suite: Suite, layout: str, shards: list[tuple[int, str]], binary: Path, log: Path):
     """The proxy before the shards; gives its port."""
     directory = Path(tempfile.mkdtemp(prefix="shardway-suite-"))
     port = suite.port or free_port()
     try:
-        (directory / "shardway.toml").write_text(configuration(suite, port, shards))
+        (directory / "shardway.toml").write_text(configuration(suite, layout, port, shards))
         accounts.give(directory)
         with log.open("wb") as out:
             child = subprocess.Popen(
@@ -134,7 +136,7 @@ def proxy(suite: Suite, shards: list[tuple[int, str]], binary: Path, log: Path):
 
 @contextlib.contextmanager
 def target(suite: Suite, layout: str, binary: Path, log: Path):
-    """Fresh clusters with the suite's database, and for the layouts `one` and `two` the proxy before them."""
+    """Fresh clusters with the suite's database, and for all layouts but `direct` the proxy before them."""
     with contextlib.ExitStack() as stack:
         shards = []
         for _ in range(LAYOUTS[layout]):
@@ -145,5 +147,5 @@ def target(suite: Suite, layout: str, binary: Path, log: Path):
                 psql(port, "postgres", f"CREATE DATABASE {suite.database}")
             psql(port, suite.database, suite.schema)
             shards.append((port, suite.database))
-        port = shards[0][0] if layout == "direct" else stack.enter_context(proxy(suite, shards, binary, log))
+        port = shards[0][0] if layout == "direct" else stack.enter_context(proxy(suite, layout, shards, binary, log))
         yield Target(layout, "127.0.0.1", port, suite.database, SUPERUSER, PASSWORD, shards)

@@ -62,6 +62,8 @@ class Suite:
     pool = ""
     """SQL that runs as superuser on every shard before the proxy starts."""
     schema = ""
+    """TOML lines for the proxy's database that split the suite's tables; without them it has no layout `sharded`."""
+    sharded = ""
     database = "suite"
     """The port that the suite's sources have built in; None: any."""
     port: int | None = None

@@ -18,6 +18,7 @@ use crate::session::Outcome;
 use crate::session::Session;
 use crate::session::cursor::Declared;
 use crate::session::portal::Portal;
+use crate::session::rows::NO_VALUES;
 use crate::session::settings::merge_modes;
 use crate::session::simple::needs_block;
 use crate::sql::command::Command;
@@ -303,7 +304,7 @@ impl Session {
                             return Err(Error::internal("a statement was planned differently the second time").into());
                         };
                         let prefix = text.get(..body.start).unwrap_or_default();
-                        let declared = Declared { name, hold, text, prefix };
+                        let declared = Declared { name, hold, text, prefix, types: &[], parameters: NO_VALUES };
                         let shard = Box::pin(self.declare_scattered(&declared, &exact, rows, &shards)).await?;
                         backend::put_command_complete(&mut self.client.write, "DECLARE CURSOR");
                         self.keep_cursor(name, shard, hold);
@@ -320,7 +321,7 @@ impl Session {
         Ok(())
     }
 
-    fn keep_cursor(&mut self, name: &str, shard: ShardId, hold: bool) {
+    pub(super) fn keep_cursor(&mut self, name: &str, shard: ShardId, hold: bool) {
         if hold {
             self.note_bound(shard);
             self.pin(shard, PinReason::HoldCursor);

@@ -78,9 +78,13 @@ impl Session {
             Plan::Session if matches!(planned.command, Command::Show(_) | Command::Fetch { .. }) => {
                 self.describe_session(&planned).await?
             }
-            Plan::Session if matches!(planned.command, Command::Execute { .. }) => {
-                self.describe_execute(&planned.command)
-            }
+            Plan::Session => match &planned.command {
+                Command::Execute { .. } => self.describe_execute(&planned.command),
+                Command::Declare { body, .. } if text.contains('$') => {
+                    self.describe_declare(body.clone(), text, declared).await?
+                }
+                _ => None,
+            },
             _ => None,
         };
         Ok(self.prepared_as(planned, declared, description))
