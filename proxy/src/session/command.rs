@@ -101,7 +101,16 @@ impl Session {
                 merge_modes(&mut self.backends.transaction.modes, modes);
                 self.backends.transaction.state = State::Open;
             }
-            State::Open => self.warn(codes::ACTIVE_TRANSACTION, "there is already a transaction in progress"),
+            State::Open => {
+                // PostgreSQL warns, and takes the modes all the same (standard_ProcessUtility).
+                self.warn(codes::ACTIVE_TRANSACTION, "there is already a transaction in progress");
+                if self.backends.held.iter().any(|h| h.joined)
+                    && let Some(modes) = modes_text(modes)
+                {
+                    self.on_joined(&format!("SET TRANSACTION{modes}")).await?;
+                }
+                merge_modes(&mut self.backends.transaction.modes, modes);
+            }
             State::Failed => self.refuse_if_failed()?,
         }
         backend::put_command_complete(&mut self.client.write, tag);
