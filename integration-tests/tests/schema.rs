@@ -394,3 +394,44 @@ fn guarded_changes_happen_on_every_shard() {
     client.execute("COMMENT ON ROLE guarded_group IS 'readers'");
     client.execute("DROP ROLE guarded_group");
 }
+
+/// A dump of everything, restored into one PostgreSQL and, through a second proxy, into other shards.
+#[test]
+fn pg_dump_of_everything_can_be_restored() {
+    let Some(deployment) = deploy() else { return };
+    let mut client = deployment.connect();
+    client.execute("CREATE TABLE countries (code text PRIMARY KEY, name text)");
+    client.execute("CREATE TABLE orders (tenant_id bigint, id bigint, c text REFERENCES countries, amount numeric(9,2), PRIMARY KEY (tenant_id, id))");
+    client.execute("CREATE TABLE notes (id serial PRIMARY KEY, note text)");
+    client.execute("INSERT INTO countries VALUES ('de', 'Germany'), ('fr', E'tab\\there')");
+    client.execute("INSERT INTO orders SELECT g, g * 7, CASE WHEN g % 2 = 0 THEN 'de' ELSE 'fr' END, g * 1.25 FROM generate_series(1, 60) g");
+    client.execute("INSERT INTO notes (note) SELECT 'note ' || g FROM generate_series(1, 5) g");
+    let mut command = libpq_program("pg_dump", &deployment.address());
+    let output = tools::output_within(&mut command, tools::PROGRAM_LIMIT).unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let directory = integration_tests::process::temporary_directory("shardway-dump-", None);
+    let file = directory.join("dump.sql");
+    std::fs::write(&file, &output.stdout).unwrap();
+    let single = deployment.cluster(0);
+    single.create_database("restored");
+    let Some(other) = deploy() else { return };
+    let questions = [
+        "SELECT * FROM orders ORDER BY tenant_id",
+        "SELECT * FROM countries ORDER BY code",
+        "SELECT * FROM notes ORDER BY id",
+        "SELECT count(*), sum(amount) FROM orders",
+    ];
+    for address in [single.app("restored"), other.address()] {
+        let output = tools::psql(&address, &["-v", "ON_ERROR_STOP=1", "-f", file.to_str().unwrap()]);
+        assert!(output.status.success(), "{}", said(&output));
+        let mut restored = Client::connect(&address);
+        for question in questions {
+            assert_eq!(restored.simple(question).ok().rows, client.simple(question).ok().rows, "{question}");
+        }
+        restored.execute("INSERT INTO notes (note) VALUES ('next')");
+        assert_eq!(restored.simple("SELECT max(id) FROM notes").ok().value(), "6");
+    }
+    // Nobody who did not ask for it has lost the search path.
+    assert_eq!(client.simple("SHOW search_path").ok().value(), "\"$user\", public");
+    std::fs::remove_dir_all(directory).unwrap();
+}

@@ -4,7 +4,6 @@
 //! it by asking every shard, unless `SET shardway.shard` names one.
 
 use crate::catalog::ShardId;
-use crate::sql::literal;
 use crate::error::Error;
 use crate::error::codes;
 use crate::exec::backends::State;
@@ -13,6 +12,7 @@ use crate::session::HOME;
 use crate::session::Outcome;
 use crate::session::Session;
 use crate::sql::lexer::tokenize;
+use crate::sql::literal;
 use crate::sql::normalize::string_value;
 use crate::wire::backend;
 
