@@ -8,6 +8,7 @@ use integration_tests::deployment::Deployment;
 use integration_tests::deployment::SINGLE;
 use integration_tests::layout::Layout;
 use integration_tests::postgres::APP;
+use integration_tests::postgres::Builder;
 use integration_tests::postgres::Cluster;
 use integration_tests::process;
 use std::fs;
@@ -37,7 +38,6 @@ pub struct Stage {
     pub peers: Vec<Peer>,
     _children: Vec<Running>,
     _shards: Deployment,
-    _single: Cluster,
 }
 
 /// A child process that ends when dropped, or with this process.
@@ -56,10 +56,15 @@ impl Drop for Running {
 }
 
 impl Stage {
+    /// One PostgreSQL serves the undivided database and, as further databases, the shards. So no peer's statements find
+    /// warmer caches or fewer processes than another's: what differs between the columns is what stands in between.
     pub fn set() -> Stage {
-        let single = Cluster::builder().setting("max_connections", "300");
-        let known = std::env::var("BENCH_SINGLE_PORT").ok().and_then(|v| v.parse().ok());
-        let single = known.map_or(single.clone(), |port| single.port(port)).start();
+        let mut builder = Cluster::builder().setting("max_connections", "400");
+        if let Some(port) = std::env::var("BENCH_SINGLE_PORT").ok().and_then(|v| v.parse().ok()) {
+            builder = builder.port(port);
+        }
+        let shards = shards(builder);
+        let single = shards.cluster(0);
         single.create_database(SINGLE);
         let mut client = Client::connect(&single.superuser(SINGLE));
         client.execute(&format!("SET ROLE {APP}"));
@@ -67,7 +72,6 @@ impl Stage {
         client.execute(workloads::DATA);
         client.execute("RESET ROLE");
         client.execute("VACUUM ANALYZE");
-        let shards = shards();
         let mut peers = vec![peer("direct", single.app(SINGLE), None, |_| true)];
         let mut children = Vec::new();
         let (forwarder, port) = forwarder(single.port);
@@ -91,7 +95,7 @@ impl Stage {
             peers.push(Peer { pools: true, ..peer("Shardway", shards.address(), Some(proxy.pid()), |_| true) });
         }
         peers.extend(named_peers());
-        Stage { peers, _children: children, _shards: shards, _single: single }
+        Stage { peers, _children: children, _shards: shards }
     }
 
     pub fn peers_for(&self, workload: &Workload) -> impl Iterator<Item = &Peer> {
@@ -117,12 +121,12 @@ fn named_peers() -> Vec<Peer> {
 }
 
 /// Two shards and Shardway before them.
-fn shards() -> Deployment {
-    let mut layout = Layout::new(2).own_clusters().hash_map("keys", &["bigint"]).listen("max_clients = 5000");
+fn shards(builder: Builder) -> Deployment {
+    let mut layout = Layout::new(2).hash_map("keys", &["bigint"]).listen("max_clients = 5000");
     for (table, key) in workloads::TABLES {
         layout = layout.sharded(&format!("public.{table}"), &[key]);
     }
-    let deployment = Deployment::start(layout);
+    let deployment = Deployment::on(layout, builder);
     let mut client = deployment.connect();
     for statement in workloads::SCHEMA.split(';') {
         client.execute(statement);

@@ -9,6 +9,7 @@ pub mod bank;
 pub mod client;
 pub mod corpus;
 pub mod deployment;
+pub mod habit;
 pub mod layout;
 pub mod ledger;
 pub mod link;

@@ -1,8 +1,22 @@
 """The suites, in the order in which they run."""
 
+from suites import own
 from suites.asyncpg_suite import Asyncpg
+from suites.lib_pq_suite import LibPq
 from suites.pg8000_suite import Pg8000
 from suites.psycopg2_suite import Psycopg2
 from suites.suite import Suite
+from suites.tokio_postgres_suite import TokioPostgres
 
-SUITES: list[type[Suite]] = [Asyncpg, Psycopg2, Pg8000]
+SUITES: list[type[Suite]] = [
+    Asyncpg,
+    Psycopg2,
+    Pg8000,
+    TokioPostgres,
+    LibPq,
+    own.NodePostgres,
+    own.PostgresJs,
+    own.Psycopg3,
+    own.Pgjdbc,
+    own.Pdo,
+]

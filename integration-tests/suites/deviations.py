@@ -11,7 +11,7 @@ from pathlib import Path
 from suites.suite import FAILED, PASSED
 
 DIRECTORY = Path(__file__).resolve().parents[2] / "deviations"
-LINE = re.compile(r"^- `(?P<pattern>.+)`(?: \((?P<layout>one|two)\))?\s*$")
+LINE = re.compile(r"^- `(?P<pattern>.+)`(?: \((?P<layout>one|two|sharded)\))?\s*$")
 
 
 def listed(suite: str, layout: str) -> list[str]:

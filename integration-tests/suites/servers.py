@@ -15,7 +15,8 @@ from suites.suite import Suite, Target
 
 SUPERUSER = "postgres"
 PASSWORD = "postgres"
-LAYOUTS = {"direct": 1, "one": 1, "two": 2}
+LAYOUTS = {"direct": 1, "one": 1, "two": 2, "sharded": 2}
+"""The layouts with their numbers of shards. In `sharded` the suite says which of its tables are split over them."""
 
 SETTINGS = {
     "listen_addresses": "'127.0.0.1'",
@@ -55,12 +56,11 @@ def wait_for(port: int, child: subprocess.Popen, what: str, log: Path) -> None:
 
 
 @contextlib.contextmanager
-def cluster(suite: Suite):
-    """A running PostgreSQL; gives its port and data directory."""
+def cluster(suite: Suite, port: int):
+    """A running PostgreSQL; gives its port."""
     directory = Path(tempfile.mkdtemp(prefix="shardway-suite-"))
     accounts.give(directory)
     data = directory / "data"
-    port = free_port()
     try:
         subprocess.run(
             accounts.prefix() + [str(binaries() / "initdb"), "-D", str(data), "-U", SUPERUSER, "-A", "trust", "-E", "UTF8",
@@ -113,7 +113,9 @@ def psql(port: int, database: str, sql: str) -> None:
     )
 
 
-def configuration(suite: Suite, port: int, shards: list[tuple[int, str]], tls: tuple[Path, Path] | None) -> str:
+def configuration(
+    suite: Suite, layout: str, port: int, shards: list[tuple[int, str]], tls: tuple[Path, Path] | None
+) -> str:
     lines = ["[listen]", f'address = "127.0.0.1:{port}"', suite.listen]
     if tls is not None:
         lines += ["[listen.tls]", f'certificate = "{tls[0]}"', f'key = "{tls[1]}"']
@@ -123,6 +125,7 @@ def configuration(suite: Suite, port: int, shards: list[tuple[int, str]], tls: t
         lines += ["[[user]]", f'name = "{name}"', text]
     for database in [suite.database, *suite.databases]:
         lines += [f"[database.{database}]", f'control = "{SUPERUSER}:{PASSWORD}"']
+        lines += [suite.sharded] if layout == "sharded" and database == suite.database else []
         for number, (shard_port, _) in enumerate(shards):
             url = f"postgresql://{SUPERUSER}:{PASSWORD}@127.0.0.1:{shard_port}/{database}"
             lines += [f"[[database.{database}.shard]]", f'name = "s{number}"', f'primary = "{url}"']
@@ -130,13 +133,13 @@ def configuration(suite: Suite, port: int, shards: list[tuple[int, str]], tls: t
 
 
 @contextlib.contextmanager
-def proxy(suite: Suite, shards: list[tuple[int, str]], binary: Path, log: Path):
+def proxy(suite: Suite, layout: str, shards: list[tuple[int, str]], binary: Path, log: Path):
     """The proxy before the shards; gives its port."""
     directory = Path(tempfile.mkdtemp(prefix="shardway-suite-"))
-    port = free_port()
+    port = suite.port or free_port()
     try:
         tls = certificate(directory) if suite.tls else None
-        (directory / "shardway.toml").write_text(configuration(suite, port, shards, tls))
+        (directory / "shardway.toml").write_text(configuration(suite, layout, port, shards, tls))
         accounts.give(directory)
         with log.open("wb") as out:
             child = subprocess.Popen(
@@ -157,15 +160,16 @@ def proxy(suite: Suite, shards: list[tuple[int, str]], binary: Path, log: Path):
 
 @contextlib.contextmanager
 def target(suite: Suite, layout: str, binary: Path, log: Path):
-    """Fresh clusters with the suite's database, and for the layouts `one` and `two` the proxy before them."""
+    """Fresh clusters with the suite's database, and for all layouts but `direct` the proxy before them."""
     with contextlib.ExitStack() as stack:
         shards = []
         for _ in range(LAYOUTS[layout]):
-            port = stack.enter_context(cluster(suite))
-            psql(port, "postgres", f"ALTER USER {SUPERUSER} PASSWORD '{PASSWORD}';")
+            wanted = suite.port if layout == "direct" else None
+            port = stack.enter_context(cluster(suite, wanted or free_port()))
+            psql(port, "postgres", f"ALTER USER {SUPERUSER} PASSWORD '{PASSWORD}'")
             for database in {suite.database, *suite.databases} - {"postgres"}:
-                psql(port, "postgres", f"CREATE DATABASE {database};")
+                psql(port, "postgres", f"CREATE DATABASE {database}")
             psql(port, suite.database, suite.schema)
             shards.append((port, suite.database))
-        port = shards[0][0] if layout == "direct" else stack.enter_context(proxy(suite, shards, binary, log))
+        port = shards[0][0] if layout == "direct" else stack.enter_context(proxy(suite, layout, shards, binary, log))
         yield Target(layout, "127.0.0.1", port, suite.database, SUPERUSER, PASSWORD, shards)

@@ -62,11 +62,15 @@ class Suite:
     pool = ""
     """SQL that runs as superuser on every shard before the proxy starts."""
     schema = ""
+    """TOML lines for the proxy's database that split the suite's tables; without them it has no layout `sharded`."""
+    sharded = ""
     database = "suite"
     """Databases besides it, on the same servers, that the proxy serves too."""
     databases: list[str] = []
     """Servers and proxy take TLS, with a certificate made for the run."""
     tls = False
+    """The port that the suite's sources have built in; None: any."""
+    port: int | None = None
     """A part of the suite for `--sample`, small enough for every test run; None: all of it."""
     sample: list[str] | None = None
 

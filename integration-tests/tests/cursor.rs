@@ -78,6 +78,43 @@ const SESSIONS: [&[&str]; 8] = [
     ],
 ];
 
+/// The same with values, which only the extended protocol has.
+const WITH_VALUES: [&[(&str, &[Option<&str>])]; 4] = [
+    &[
+        ("BEGIN", &[]),
+        (
+            "DECLARE c CURSOR FOR SELECT order_id, $2::text FROM orders WHERE tenant_id = $1 ORDER BY order_id",
+            &[Some("2"), Some("x")],
+        ),
+        ("FETCH 2 FROM c", &[]),
+        ("FETCH ALL FROM c", &[]),
+        ("COMMIT", &[]),
+    ],
+    &[
+        ("BEGIN", &[]),
+        (
+            "DECLARE c SCROLL CURSOR FOR SELECT tenant_id, order_id FROM orders WHERE order_id > $1 ORDER BY 1, 2 LIMIT $2",
+            &[Some("1"), Some("5")],
+        ),
+        ("FETCH LAST FROM c", &[]),
+        ("FETCH FIRST FROM c", &[]),
+        ("ROLLBACK", &[]),
+    ],
+    &[
+        (
+            "DECLARE held CURSOR WITH HOLD FOR SELECT tenant_id FROM orders WHERE tenant_id = ANY ($1) ORDER BY tenant_id, order_id",
+            &[Some("{1,3}")],
+        ),
+        ("FETCH 3 FROM held", &[]),
+        ("CLOSE held", &[]),
+    ],
+    &[
+        ("BEGIN", &[]),
+        ("DECLARE c CURSOR FOR SELECT nothing FROM orders WHERE order_id > $1", &[Some("1")]),
+        ("ROLLBACK", &[]),
+    ],
+];
+
 fn steps_over(shards: usize) {
     let deployment: Deployment = shop::deploy(shop::layout(shards));
     let mut wrong = Vec::new();
@@ -98,6 +135,25 @@ fn steps_over(shards: usize) {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn cursors_with_values() {
+    for shards in [1, 3] {
+        let deployment: Deployment = shop::deploy(shop::layout(shards));
+        for session in WITH_VALUES {
+            let mut single = Client::connect(&deployment.cluster(0).app(SINGLE));
+            let mut proxy = deployment.connect();
+            for (sql, values) in session {
+                let (mut expected, mut actual) =
+                    (single.run(Mode::Text, sql, values), proxy.run(Mode::Text, sql, values));
+                for column in [&mut expected, &mut actual].into_iter().flat_map(|o| o.columns.iter_mut().flatten()) {
+                    (column.table, column.attribute) = (0, 0);
+                }
+                assert_eq!(difference(&expected, &actual, Rows::Ordered), None, "{shards} shards, {sql}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -351,3 +351,87 @@ fn a_list_of_tables_may_be_apart() {
     assert_eq!(has_table(&deployment, "orders"), ["f", "f", "f"]);
     assert_eq!(has_table(&deployment, "alone"), ["f", "f", "f"]);
 }
+
+/// Migrations guard their changes by DO blocks: as in one PostgreSQL, on every shard; never half of them.
+#[test]
+fn guarded_changes_happen_on_every_shard() {
+    let Some(deployment) = deploy() else { return };
+    let mut client = deployment.connect();
+    client.execute("CREATE TABLE orders (tenant_id bigint, id bigint, amount integer, PRIMARY KEY (tenant_id, id))");
+    let moods = "DO $$ BEGIN CREATE TYPE mood AS ENUM ('sad', 'ok'); EXCEPTION WHEN duplicate_object THEN NULL; END $$";
+    let check = "DO $$ BEGIN IF NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conname = 'positive') THEN \
+                 ALTER TABLE orders ADD CONSTRAINT positive CHECK (amount > 0); END IF; END $$";
+    let role = "DO $$ BEGIN CREATE ROLE guarded_reader; EXCEPTION WHEN duplicate_object THEN NULL; END $$";
+    let kept = "DO $$ BEGIN CREATE TABLE IF NOT EXISTS kept (tenant_id bigint, id bigserial); END $$";
+    Client::connect(&deployment.cluster(0).superuser("postgres")).execute("ALTER ROLE app CREATEROLE");
+    for mode in MODES {
+        for block in [moods, check, role, kept] {
+            client.run(mode, block, &[]).ok();
+        }
+    }
+    let found = "SELECT (SELECT count(*) FROM pg_type WHERE typname = 'mood') + (SELECT count(*) FROM pg_constraint \
+                 WHERE conname = 'positive') + (SELECT count(*) FROM pg_roles WHERE rolname = 'guarded_reader')";
+    assert_eq!(on_shards(&deployment, found), ["3", "3", "3"]);
+    client.execute("INSERT INTO kept (tenant_id) SELECT g FROM generate_series(1, 8) g");
+    assert_eq!(client.simple("SELECT count(DISTINCT id) FROM kept").ok().value(), "8");
+    assert_eq!(client.simple("INSERT INTO orders VALUES (1, 1, -1)").sqlstate(), Some("23514"));
+    // Inside the client's own transaction, and undone with it.
+    client.execute("BEGIN");
+    client.execute("DO $$ BEGIN CREATE SCHEMA guarded; EXCEPTION WHEN duplicate_schema THEN NULL; END $$");
+    client.execute("ROLLBACK");
+    assert_eq!(on_shards(&deployment, "SELECT count(*) FROM pg_namespace WHERE nspname = 'guarded'"), ["0", "0", "0"]);
+    // Where a shard would go another way than the others, nothing happens.
+    Client::connect(&deployment.shard(1)).execute("CREATE SCHEMA guarded");
+    let block = "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'guarded') THEN \
+                 CREATE SCHEMA guarded; END IF; END $$";
+    refused(&client.simple(block), "0A000", "different ways");
+    assert_eq!(on_shards(&deployment, "SELECT count(*) FROM pg_namespace WHERE nspname = 'guarded'"), ["0", "1", "0"]);
+    // PostgreSQL's own errors stay its own.
+    assert_eq!(client.simple("DO $$ BEGIN CREATE SCHEMA public; END $$").sqlstate(), Some("42P06"));
+    // Membership belongs to the server that all shards are on.
+    client.execute("CREATE ROLE guarded_group");
+    client.execute("GRANT guarded_group TO guarded_reader");
+    client.execute("COMMENT ON ROLE guarded_group IS 'readers'");
+    client.execute("DROP ROLE guarded_group");
+}
+
+/// A dump of everything, restored into one PostgreSQL and, through a second proxy, into other shards.
+#[test]
+fn pg_dump_of_everything_can_be_restored() {
+    let Some(deployment) = deploy() else { return };
+    let mut client = deployment.connect();
+    client.execute("CREATE TABLE countries (code text PRIMARY KEY, name text)");
+    client.execute("CREATE TABLE orders (tenant_id bigint, id bigint, c text REFERENCES countries, amount numeric(9,2), PRIMARY KEY (tenant_id, id))");
+    client.execute("CREATE TABLE notes (id serial PRIMARY KEY, note text)");
+    client.execute("INSERT INTO countries VALUES ('de', 'Germany'), ('fr', E'tab\\there')");
+    client.execute("INSERT INTO orders SELECT g, g * 7, CASE WHEN g % 2 = 0 THEN 'de' ELSE 'fr' END, g * 1.25 FROM generate_series(1, 60) g");
+    client.execute("INSERT INTO notes (note) SELECT 'note ' || g FROM generate_series(1, 5) g");
+    let mut command = libpq_program("pg_dump", &deployment.address());
+    let output = tools::output_within(&mut command, tools::PROGRAM_LIMIT).unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let directory = integration_tests::process::temporary_directory("shardway-dump-", None);
+    let file = directory.join("dump.sql");
+    std::fs::write(&file, &output.stdout).unwrap();
+    let single = deployment.cluster(0);
+    single.create_database("restored");
+    let Some(other) = deploy() else { return };
+    let questions = [
+        "SELECT * FROM orders ORDER BY tenant_id",
+        "SELECT * FROM countries ORDER BY code",
+        "SELECT * FROM notes ORDER BY id",
+        "SELECT count(*), sum(amount) FROM orders",
+    ];
+    for address in [single.app("restored"), other.address()] {
+        let output = tools::psql(&address, &["-v", "ON_ERROR_STOP=1", "-f", file.to_str().unwrap()]);
+        assert!(output.status.success(), "{}", said(&output));
+        let mut restored = Client::connect(&address);
+        for question in questions {
+            assert_eq!(restored.simple(question).ok().rows, client.simple(question).ok().rows, "{question}");
+        }
+        restored.execute("INSERT INTO notes (note) VALUES ('next')");
+        assert_eq!(restored.simple("SELECT max(id) FROM notes").ok().value(), "6");
+    }
+    // Nobody who did not ask for it has lost the search path.
+    assert_eq!(client.simple("SHOW search_path").ok().value(), "\"$user\", public");
+    std::fs::remove_dir_all(directory).unwrap();
+}

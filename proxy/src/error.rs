@@ -82,6 +82,7 @@ pub mod codes {
     pub const INVALID_CATALOG_NAME: SqlState = SqlState::new(b"3D000");
     pub const INVALID_CURSOR_NAME: SqlState = SqlState::new(b"34000");
     pub const INVALID_SAVEPOINT: SqlState = SqlState::new(b"3B001");
+    pub const NAME_TOO_LONG: SqlState = SqlState::new(b"42622");
     pub const SYNTAX_ERROR: SqlState = SqlState::new(b"42601");
     pub const UNDEFINED_TABLE: SqlState = SqlState::new(b"42P01");
     pub const UNDEFINED_COLUMN: SqlState = SqlState::new(b"42703");
@@ -97,6 +98,7 @@ pub mod codes {
     pub const NOT_IN_PREREQUISITE_STATE: SqlState = SqlState::new(b"55000");
     pub const LOCK_NOT_AVAILABLE: SqlState = SqlState::new(b"55P03");
     pub const QUERY_CANCELED: SqlState = SqlState::new(b"57014");
+    pub const DEADLOCK_DETECTED: SqlState = SqlState::new(b"40P01");
     pub const ADMIN_SHUTDOWN: SqlState = SqlState::new(b"57P01");
     pub const CANNOT_CONNECT_NOW: SqlState = SqlState::new(b"57P03");
     pub const INTERNAL: SqlState = SqlState::new(b"XX000");

@@ -66,3 +66,5 @@ pub const RECOVERY_PAUSE: Duration = Duration::from_secs(5);
 pub const FINISHED_DECISIONS: usize = 100_000;
 /// The least time between two catalog reads that unknown names ask for.
 pub const CATALOG_REFRESH_PAUSE: Duration = Duration::from_secs(1);
+/// How often waits of several shards are put together, to find deadlocks.
+pub const DEADLOCK_PAUSE: Duration = Duration::from_secs(1);

@@ -65,6 +65,8 @@ pub struct Transaction {
     pub overlay: Option<Arc<Snapshot>>,
     /// How many commits over several shards had ended when it took its first snapshot, if it keeps that.
     pub snapshot: Option<u64>,
+    /// Its snapshots are of one moment on all shards of the database: as a serializable one it may read them all.
+    pub one_moment: bool,
     /// A setting was changed in it, so that a rollback changes settings on the servers.
     pub settings_changed: bool,
 }
@@ -83,6 +85,7 @@ impl Default for Transaction {
             schema_changed: false,
             overlay: None,
             snapshot: None,
+            one_moment: false,
             settings_changed: false,
         }
     }
@@ -188,6 +191,9 @@ impl Backends {
                     owes_ready: false,
                     pinned: None,
                 });
+                if self.held.len() > 1 {
+                    self.database.deadlocks.watch(&self.database, &self.cancel);
+                }
                 self.held.len() - 1
             }
         };

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::error::codes;
 use crate::exec::cache::PlanCache;
+use crate::exec::deadlock::Deadlocks;
 use crate::exec::room::Room;
 use crate::exec::settle::Settlement;
 use crate::limits;
@@ -55,6 +56,7 @@ pub struct Database {
     /// Prepared transactions, and which shards wait for their end.
     pub settlement: Settlement,
     pub room: Room,
+    pub deadlocks: Deadlocks,
 }
 
 /// Which shards may not be used, as long as not all of them have been checked.
@@ -114,6 +116,7 @@ impl Database {
             gate: Mutex::new(Gate::Shut(Error::new(codes::CONNECTION_FAILURE, "no shard has been reached yet"))),
             settlement: Settlement::new(config.shards.len()),
             room: Room::default(),
+            deadlocks: Deadlocks::default(),
         })
     }
 

@@ -80,7 +80,7 @@ pub async fn finish(
             }
             backend::EMPTY_QUERY => done.tags.push(String::new()),
             backend::ERROR => {
-                failure.get_or_insert(backend::error(&body));
+                failure.get_or_insert(held.lease.error(&body));
                 if held.unsynced {
                     break;
                 }

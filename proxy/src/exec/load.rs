@@ -140,7 +140,7 @@ async fn begun(held: &mut Held) -> Result<BytesMut> {
             backend::COPY_IN | backend::COPY_OUT => return Ok(body),
             backend::ERROR => {
                 held.answering = false;
-                return Err(backend::error(&body));
+                return Err(held.lease.error(&body));
             }
             _ => {}
         }
@@ -210,7 +210,7 @@ async fn ended(held: &mut Held) -> Result<u64> {
             }
             backend::ERROR => {
                 held.answering = false;
-                failure.get_or_insert(backend::error(&body));
+                failure.get_or_insert(held.lease.error(&body));
             }
             backend::READY => {
                 held.answering = false;

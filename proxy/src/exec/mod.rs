@@ -5,6 +5,7 @@ pub mod cache;
 pub mod commit;
 pub mod copy;
 pub mod database;
+pub mod deadlock;
 pub mod everyone;
 pub mod finish;
 pub mod gid;

@@ -92,6 +92,10 @@ impl Relay {
                 continue;
             }
             let body = rest.get(HEAD..head.total).unwrap_or_default();
+            if !backend::is_whole(head.tag, body) {
+                result = Err(backend::malformed(head.tag));
+                break;
+            }
             let action = match server
                 .is_ahead(head.tag, body)
                 .and_then(|ahead| if ahead { Ok(Action::Swallow) } else { on_frame(server, head.tag, body) })
@@ -103,7 +107,11 @@ impl Relay {
                 }
             };
             let end = at + head.total;
-            if matches!(action, Action::Swallow | Action::SwallowStop) {
+            if let Some(own) = server.instead.take() {
+                client.write.extend_from_slice(buffer.get(run..at).unwrap_or_default());
+                client.write.extend_from_slice(&own);
+                run = end;
+            } else if matches!(action, Action::Swallow | Action::SwallowStop) {
                 client.write.extend_from_slice(buffer.get(run..at).unwrap_or_default());
                 run = end;
             }

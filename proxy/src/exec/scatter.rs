@@ -166,7 +166,7 @@ pub async fn describe(held: &mut Held, number: u64, text: &[u8], types: &[Oid]) 
         // What cannot be read leaves the rest of the answer unread.
         note_description(server, &mut description, tag, &body).inspect_err(|_| server.dead = true)?;
         if tag == backend::ERROR {
-            failure = Some(backend::error(&body));
+            failure = Some(server.error(&body));
         }
         let last = match tag {
             backend::READY => true,
@@ -623,7 +623,7 @@ fn received(server: &mut ServerConnection, got: std::io::Result<usize>) -> Resul
 
 /// The error that a shard has reported, as the client is to see it.
 pub(super) fn failed(server: &mut ServerConnection, body: &[u8]) -> Error {
-    let error = backend::error(body);
+    let error = server.error(body);
     server.not_confirmed();
     if error.is_fatal() { server.ended(&error) } else { without_position(error) }
 }

@@ -72,6 +72,53 @@ impl Backends {
         taken.into_iter().try_for_each(|answer| answer.map(drop))
     }
 
+    /// The first statement of a serializable transaction is over several shards: takes the snapshots of all shards of the
+    /// database at one moment, at which no transaction that writes began or ended on any of them, whoever it was of.
+    ///
+    /// Then each serializable transaction is before or behind this one on all shards alike, so that they stay
+    /// serializable together as long as none of them both reads several shards and writes: in a cycle some reader's
+    /// snapshot would have to be earlier than itself, as each shard by itself keeps those that it sees in order.
+    ///
+    /// # Errors
+    /// 40001 when writers came in between; a server's; 08006 when a shard is away.
+    pub async fn take_at_one_moment(&mut self, variables: &Variables) -> Result<()> {
+        const SNAPSHOT: &str = "SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text";
+        let database = std::sync::Arc::clone(&self.database);
+        for shard in database.shards() {
+            self.acquire(shard, variables).await?;
+        }
+        self.note_snapshot(variables);
+        let mut taken = vec![None; database.control().shard_count()];
+        for answer in join_all(self.held.iter_mut().map(async |h| (h.shard, run_on(h, SNAPSHOT).await))).await {
+            let (shard, answer) = answer;
+            let place = taken.get_mut(usize::from(shard.0)).ok_or_else(|| Error::internal("a shard is gone"))?;
+            *place = answer?.text();
+        }
+        // A snapshot that is still the shard's newest was its newest at every moment since it was taken.
+        for (snapshot, now) in taken.into_iter().zip(database.control().read_all(SNAPSHOT).await) {
+            if snapshot != Some(now?) {
+                return Err(Error::new(codes::SERIALIZATION_FAILURE, "could not serialize access among concurrent writers")
+                    .detail("A serializable transaction over several shards begins at a moment when none of them is being written.")
+                    .hint("Try the transaction again, or use REPEATABLE READ."));
+            }
+        }
+        self.transaction.one_moment = true;
+        Ok(())
+    }
+
+    /// A shard on which nothing was done leaves the transaction that it has just joined, with the only snapshot.
+    ///
+    /// # Errors
+    /// A server's.
+    pub async fn part(&mut self, shard: ShardId) -> Result<()> {
+        if let Some(held) = self.find(shard).filter(|held| held.joined && !held.unsynced) {
+            run_on(held, "ROLLBACK").await?;
+            held.joined = false;
+            self.transaction.snapshot = None;
+        }
+        Ok(())
+    }
+
     /// Takes the snapshot of a shard that joins a transaction which has others already.
     ///
     /// # Errors

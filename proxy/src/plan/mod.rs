@@ -476,6 +476,9 @@ pub enum SortBy {
     Output(usize),
 }
 
+/// The setting, of a transaction, that the branches of a DO block write to.
+pub const MARKS: &str = "shardway.branches";
+
 #[derive(Clone, Debug)]
 pub struct EverywherePlan {
     pub shards: OnShards,
@@ -485,13 +488,18 @@ pub struct EverywherePlan {
     pub effect: Effect,
     /// The catalog must be read again afterwards.
     pub changes_schema: bool,
-    /// A sharded table that is made: the bigint sequences of its columns must not give on one shard what they give on
+    /// Sharded tables that are made: the bigint sequences of their columns must not give on one shard what they give on
     /// another.
-    pub numbers: Option<QualifiedName>,
+    pub numbers: Vec<QualifiedName>,
     /// A table whose rows are given a new column with the time of the transaction: it must be the same on all shards.
     pub stamped: Option<QualifiedName>,
     /// The text for each shard, where they have not all of the things that it names; else empty.
     pub texts: Vec<(ShardId, String)>,
+    /// It is about roles, which belong to a server: shards that are databases of one server share them.
+    pub of_server: bool,
+    /// A DO block whose branches leave marks, to run in place of the client's text: all shards must have gone the same
+    /// way.
+    pub marked: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -530,7 +538,8 @@ pub fn plan(statement: &Statement, context: &Context<'_>) -> Plan {
         Command::Select | Command::Insert | Command::Update | Command::Delete | Command::Merge => {
             rows::plan(statement, context)
         }
-        Command::Call | Command::Do => rows::plan_opaque(statement, context),
+        Command::Do => rows::plan_block(statement, context),
+        Command::Call => rows::plan_opaque(statement, context),
         Command::Lock | Command::Maintenance | Command::Truncate | Command::Schema => schema::plan(statement, context),
         Command::Checkpoint => Plan::Rows(RowsPlan::at(Target::Home, Effect::Read)),
         Command::Other => words::plan(statement, context),

@@ -19,6 +19,7 @@ use super::functions;
 use super::functions::Kind;
 use super::reference;
 use super::scatter;
+use super::schema::block;
 use super::schema::triggers;
 use super::source::SourceText;
 use super::words;
@@ -43,6 +44,14 @@ pub fn plan(statement: &Statement, context: &Context<'_>) -> Plan {
     match statement.tree() {
         Ok(tree) => plan_tree(statement, tree, context),
         Err(_) => words::plan(statement, context),
+    }
+}
+
+/// DO: on one shard whatever it is; on several, schema changes that can be seen in it.
+pub fn plan_block(statement: &Statement, context: &Context<'_>) -> Plan {
+    match plan_opaque(statement, context) {
+        Plan::Refuse(error) => block::plan(statement, context).unwrap_or(Plan::Refuse(error)),
+        plan => plan,
     }
 }
 

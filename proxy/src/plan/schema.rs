@@ -6,6 +6,7 @@
 //! PostgreSQL's parser first and then refused; nothing is run on a part of the shards that it concerns.
 
 mod alter;
+pub mod block;
 mod column;
 mod constraints;
 mod create;
@@ -120,7 +121,9 @@ pub fn plan(statement: &Statement, context: &Context<'_>) -> Plan {
         effect: flags.effect,
         changes_schema: flags.changes_schema,
         stamped: job.stamped.take(),
-        numbers: table::sharded_name(&job).or_else(|| alter::numbered(&job)),
+        numbers: table::sharded_name(&job).or_else(|| alter::numbered(&job)).into_iter().collect(),
+        of_server: flags.of_server,
+        marked: None,
     })
 }
 
@@ -136,6 +139,9 @@ fn one_shard(job: &Job<'_>, flags: Flags) -> Decided {
 }
 
 fn several_shards(job: &Job<'_>) -> Decided {
+    if let Some(decided) = objects::temporary(job) {
+        return decided;
+    }
     let mut rest = job.cursor;
     match rest.peek().map(|token| token.text(rest.text).to_ascii_lowercase()).as_deref() {
         Some("create") => create::plan(job),
@@ -192,9 +198,15 @@ fn at_home(job: &Job<'_>) -> RowsPlan {
 
 /// A temporary table, view or sequence is made.
 fn temporary(job: &Job<'_>, name: &str) -> RowsPlan {
+    let mut plan = temporary_object(job);
+    plan.makes = Makes { changes_schema: false, temporary: vec![name.to_owned()] };
+    plan
+}
+
+/// A type, function or the like is made in pg_temp: it is on the home connection too, and no name of a relation.
+fn temporary_object(job: &Job<'_>) -> RowsPlan {
     let mut plan = at_home(job);
     plan.pins = Some(PinReason::TemporaryTable);
-    plan.makes = Makes { changes_schema: false, temporary: vec![name.to_owned()] };
     plan
 }
 

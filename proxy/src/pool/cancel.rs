@@ -29,6 +29,8 @@ pub struct CancelTarget {
     /// A request was sent of which it is not known whether the server has taken it: it may still come. The connection
     /// is not used again.
     pub uncertain: AtomicBool,
+    /// The cancel that is on its way, or has come, is to end a deadlock.
+    pub deadlocked: AtomicBool,
 }
 
 /// The server connections at work for one client.
@@ -85,7 +87,23 @@ impl Slot {
 
 impl CancelSlot {
     pub async fn enter(&self, target: Arc<CancelTarget>) {
+        target.deadlocked.store(false, Ordering::Release);
         self.0.change(|at_work| at_work.targets.push(target)).await;
+    }
+
+    pub fn is(&self, other: &CancelSlot) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// The shards' names and the process numbers of what is at work.
+    pub fn processes(&self) -> Vec<(String, i32)> {
+        self.0.lock().targets.iter().map(|t| (t.connector.shard().to_owned(), t.pid)).collect()
+    }
+
+    /// Cancels what runs, and has it told as a deadlock.
+    pub async fn end_deadlock(&self) {
+        self.0.lock().targets.iter().for_each(|t| t.deadlocked.store(true, Ordering::Release));
+        self.cancel().await;
     }
 
     /// Waits while a cancel is on its way.

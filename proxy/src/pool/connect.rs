@@ -196,8 +196,13 @@ impl Connector {
             }
         }
         io.max_message = limits::MESSAGE_BYTES;
-        let cancel =
-            CancelTarget { connector: self.clone(), pid: key.0, secret: key.1, uncertain: AtomicBool::new(false) };
+        let cancel = CancelTarget {
+            connector: self.clone(),
+            pid: key.0,
+            secret: key.1,
+            uncertain: AtomicBool::new(false),
+            deadlocked: AtomicBool::new(false),
+        };
         Ok(ServerConnection::new(io, cancel, parameters))
     }
 }

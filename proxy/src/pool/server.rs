@@ -44,6 +44,8 @@ pub struct ServerConnection {
     pub news: BytesMut,
     /// Parse and Close messages whose answers are still to come, outside a client's pipeline.
     unconfirmed: VecDeque<Unconfirmed>,
+    /// A frame to forward in place of the one that was just looked at.
+    pub instead: Option<BytesMut>,
 }
 
 /// A change to the statements prepared on a server that it has not confirmed yet.
@@ -72,6 +74,29 @@ pub struct Answer {
 }
 
 impl ServerConnection {
+    /// The error that an ErrorResponse tells. A statement that was cancelled to end a deadlock over several shards is told
+    /// as PostgreSQL tells its own (DeadLockReport in deadlock.c).
+    pub fn error(&self, body: &[u8]) -> Error {
+        let error = backend::error(body);
+        if error.code == codes::QUERY_CANCELED && self.cancel.deadlocked.swap(false, Ordering::AcqRel) {
+            return Error::new(codes::DEADLOCK_DETECTED, "deadlock detected")
+                .detail("Transactions that hold locks on different shards wait for each other.");
+        }
+        error
+    }
+
+    /// As [`ServerConnection::error`], for a frame that goes to the client as it is: where it is told otherwise, that is
+    /// what goes.
+    pub fn relayed_error(&mut self, body: &[u8]) -> Error {
+        let error = self.error(body);
+        if error.code == codes::DEADLOCK_DETECTED {
+            let mut own = BytesMut::new();
+            backend::put_error(&mut own, &error);
+            self.instead = Some(own);
+        }
+        error
+    }
+
     pub fn new(io: Connection, cancel: CancelTarget, parameters: BTreeMap<String, String>) -> Self {
         ServerConnection {
             io,
@@ -88,6 +113,7 @@ impl ServerConnection {
             changed: Vec::new(),
             news: BytesMut::new(),
             unconfirmed: VecDeque::new(),
+            instead: None,
         }
     }
 
@@ -196,6 +222,10 @@ impl ServerConnection {
         loop {
             let frame = self.io.cut().inspect_err(|_| self.dead = true)?;
             if let Some((tag, body)) = frame {
+                if !backend::is_whole(tag, &body) {
+                    self.dead = true;
+                    return Err(backend::malformed(tag));
+                }
                 if self.is_ahead(tag, &body)? {
                     continue;
                 }
@@ -261,7 +291,7 @@ impl ServerConnection {
         loop {
             let (tag, body) = self.next(&mut answer.notices).await?;
             if tag == backend::ERROR {
-                failure.get_or_insert(backend::error(&body));
+                failure.get_or_insert(self.error(&body));
                 if last != backend::READY {
                     break;
                 }

@@ -12,6 +12,7 @@ use crate::error::codes;
 use crate::exec::backends::State;
 use crate::session::Outcome;
 use crate::session::Session;
+use crate::session::rows::refused_serializable;
 
 /// Whether a statement's transaction is its own, so that it ends with it.
 #[must_use]
@@ -81,8 +82,8 @@ impl Session {
     /// A statement that writes on one shard, inside a transaction: the second writer of a pipeline makes its
     /// transaction a shared one.
     pub(super) async fn join_writers(&mut self, shard: ShardId) -> Outcome {
+        self.refuse_serializable_writes(&[shard])?;
         if self.backends.transaction.writers.iter().any(|s| *s != shard) {
-            self.refuse_serializable_writes(&[shard])?;
             self.refuse_torn_writes(&[shard]).await?;
             let _joined = self.share_transaction().await?;
         }
@@ -111,13 +112,14 @@ impl Session {
         }
     }
 
-    /// Serializable transactions of several servers are not serializable together.
+    /// A serializable transaction writes on one shard, if it has not read others.
     fn refuse_serializable_writes(&self, shards: &[ShardId]) -> Result<()> {
-        let writers = self.backends.transaction.writers.iter().chain(shards);
+        let transaction = &self.backends.transaction;
         let first = shards.first();
-        if writers.clone().all(|s| Some(s) == first) {
+        let is_alone = transaction.writers.iter().chain(shards).all(|s| Some(s) == first);
+        if (is_alone && !transaction.one_moment) || !self.is_serializable() {
             return Ok(());
         }
-        self.refuse_serializable(true)
+        Err(refused_serializable())
     }
 }

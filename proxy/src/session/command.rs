@@ -18,6 +18,7 @@ use crate::session::Outcome;
 use crate::session::Session;
 use crate::session::cursor::Declared;
 use crate::session::portal::Portal;
+use crate::session::rows::NO_VALUES;
 use crate::session::settings::merge_modes;
 use crate::session::simple::needs_block;
 use crate::sql::command::Command;
@@ -100,7 +101,16 @@ impl Session {
                 merge_modes(&mut self.backends.transaction.modes, modes);
                 self.backends.transaction.state = State::Open;
             }
-            State::Open => self.warn(codes::ACTIVE_TRANSACTION, "there is already a transaction in progress"),
+            State::Open => {
+                // PostgreSQL warns, and takes the modes all the same (standard_ProcessUtility).
+                self.warn(codes::ACTIVE_TRANSACTION, "there is already a transaction in progress");
+                if self.backends.held.iter().any(|h| h.joined)
+                    && let Some(modes) = modes_text(modes)
+                {
+                    self.on_joined(&format!("SET TRANSACTION{modes}")).await?;
+                }
+                merge_modes(&mut self.backends.transaction.modes, modes);
+            }
             State::Failed => self.refuse_if_failed()?,
         }
         backend::put_command_complete(&mut self.client.write, tag);
@@ -157,7 +167,11 @@ impl Session {
             // The rest of the pipeline is a transaction of its own.
             self.variables.begin();
         }
-        self.renew_temporary().await?;
+        if committed {
+            self.renew_temporary().await?;
+        } else {
+            self.changed_temporary().await?;
+        }
         if schema_changed && committed {
             self.backends.database.refresh().await?;
         }
@@ -224,7 +238,7 @@ impl Session {
         if self.backends.transaction.schema_changed {
             self.renew_overlay().await?;
         }
-        self.renew_temporary().await?;
+        self.changed_temporary().await?;
         backend::put_command_complete(&mut self.client.write, "ROLLBACK");
         Ok(())
     }
@@ -299,7 +313,7 @@ impl Session {
                             return Err(Error::internal("a statement was planned differently the second time").into());
                         };
                         let prefix = text.get(..body.start).unwrap_or_default();
-                        let declared = Declared { name, hold, text, prefix };
+                        let declared = Declared { name, hold, text, prefix, types: &[], parameters: NO_VALUES };
                         let shard = Box::pin(self.declare_scattered(&declared, &exact, rows, &shards)).await?;
                         backend::put_command_complete(&mut self.client.write, "DECLARE CURSOR");
                         self.keep_cursor(name, shard, hold);
@@ -316,7 +330,7 @@ impl Session {
         Ok(())
     }
 
-    fn keep_cursor(&mut self, name: &str, shard: ShardId, hold: bool) {
+    pub(super) fn keep_cursor(&mut self, name: &str, shard: ShardId, hold: bool) {
         if hold {
             self.note_bound(shard);
             self.pin(shard, PinReason::HoldCursor);

@@ -7,23 +7,33 @@ use crate::error::codes;
 use crate::exec::backends::State;
 use crate::exec::backends::quote_identifier;
 use crate::exec::backends::run_on;
+use crate::exec::cache::Description;
 use crate::exec::cache::Planned;
 use crate::exec::cache::next_number;
 use crate::exec::finish;
 use crate::exec::scatter::Execution;
 use crate::merge::Merge;
 use crate::plan::Effect;
+use crate::plan::Plan;
 use crate::plan::RowsPlan;
 use crate::plan::finish::Carried;
 use crate::plan::finish::FinalCollation;
+use crate::route::Route;
+use crate::session::Failure;
 use crate::session::Outcome;
 use crate::session::Session;
-use crate::session::rows::NO_VALUES;
+use crate::session::portal::with_types;
+use crate::session::prepared::Prepared;
 use crate::session::rows::shard_text;
 use crate::session::simple::needs_block;
+use crate::sql::command::Command;
+use crate::value::Oid;
+use crate::wire::backend;
 use crate::wire::backend::Field;
+use crate::wire::frontend::Bind;
 use bytes::BytesMut;
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A DECLARE.
@@ -33,6 +43,9 @@ pub(super) struct Declared<'t> {
     /// The whole text, and the part before the query.
     pub text: &'t str,
     pub prefix: &'t str,
+    /// The types of its parameters, and their values as a Bind has them, without result formats.
+    pub types: &'t [Oid],
+    pub parameters: &'t [u8],
 }
 
 impl Session {
@@ -49,7 +62,7 @@ impl Session {
     ) -> Outcome<ShardId> {
         let shard = shards.first().copied().ok_or_else(|| Error::internal("a cursor over no shards"))?;
         // What is wrong with it, PostgreSQL says.
-        self.ask(shard, next_number(), declared.text, &[]).await?;
+        self.ask(shard, next_number(), declared.text, declared.types).await?;
         if self.backends.transaction.state == State::Idle && !declared.hold {
             return Err(needs_block("DECLARE CURSOR").into());
         }
@@ -73,14 +86,15 @@ impl Session {
         let carried = finish::carriers(held, &types, |_| &FinalCollation::Default).await?;
         let formats: Vec<i16> = carried.iter().map(|c| i16::from(c.cast.is_none())).collect();
         finish::check_text(held, &self.variables, &formats)?;
-        let (limit, offset) = Session::counts(&plan, &[])?;
+        let tail = whole_bind(declared.parameters);
+        let (limit, offset) = Session::counts(&plan, &with_types(&Bind::decode(&tail)?, declared.types))?;
         let keep = self.backends.database.config.merge_bytes;
         let execution = Execution {
             planned,
             plan: &plan,
             text: shard_text(planned)?,
             shards,
-            parameters: NO_VALUES,
+            parameters: declared.parameters,
             formats: &formats,
             limit,
             offset,
@@ -100,6 +114,63 @@ impl Session {
         finish::run(held, &sql, &array_types, &arrays).await?;
         Ok(shard)
     }
+
+    /// What a DECLARE with parameters is in the extended protocol: its parameters are those of its query.
+    ///
+    /// # Errors
+    /// What PostgreSQL says to the statement.
+    pub(super) async fn describe_declare(
+        &mut self,
+        body: Range<usize>,
+        text: &str,
+        declared: &[Oid],
+    ) -> Outcome<Option<Arc<Description>>> {
+        let query = text.get(body).unwrap_or_default();
+        match Box::pin(self.prepare(query, declared)).await {
+            Ok(Prepared { description: Some(query), .. }) => {
+                Ok(Some(Arc::new(Description { params: query.params.clone(), fields: None })))
+            }
+            Ok(_) => Ok(None),
+            // Its positions are to be those of the whole statement.
+            Err(Failure::Error(error)) => Err(Box::pin(self.mistake_first(text, declared, &error)).await),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// DECLARE with values, inside a pipeline: as without, but for the values.
+    pub(super) async fn declare_bound(&mut self, prepared: &Prepared, parameters: &[u8]) -> Outcome {
+        let text = &*prepared.text;
+        let Command::Declare { name, hold, body, .. } = &prepared.planned.command else {
+            return Err(Error::internal("no cursor is declared").into());
+        };
+        let query = Box::pin(self.prepare(text.get(body.clone()).unwrap_or_default(), &prepared.declared)).await?;
+        let Plan::Rows(rows) = &query.planned.plan else {
+            return Err(Error::unsupported("a cursor with parameters over what is no query").into());
+        };
+        let types = query.description.as_ref().map(|d| d.params.as_slice()).unwrap_or_default();
+        let tail = whole_bind(parameters);
+        let shard = match self.place_planned(rows, &query.planned, &with_types(&Bind::decode(&tail)?, types))? {
+            Route::One(shard) => {
+                self.bound_in_pipeline(shard, text.as_bytes(), types, tail.get(2..).unwrap_or_default()).await?;
+                shard
+            }
+            Route::Several(shards) => {
+                let prefix = text.get(..body.start).unwrap_or_default();
+                let declared = Declared { name, hold: *hold, text, prefix, types, parameters };
+                let shard = Box::pin(self.declare_scattered(&declared, &query.planned, rows, &shards)).await?;
+                backend::put_command_complete(&mut self.client.write, "DECLARE CURSOR");
+                shard
+            }
+            _ => return Err(Error::internal("a route was not resolved").into()),
+        };
+        self.keep_cursor(name, shard, *hold);
+        Ok(())
+    }
+}
+
+/// The body of a Bind without names, of these values and without result formats.
+fn whole_bind(parameters: &[u8]) -> Vec<u8> {
+    [b"\0\0", parameters, b"\0\0"].concat()
 }
 
 /// The rows of DataRow frames as arrays.

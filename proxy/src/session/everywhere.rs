@@ -9,6 +9,7 @@ use crate::catalog::schema::QUERY;
 use crate::error::Error;
 use crate::exec::backends::run_on;
 use crate::plan::EverywherePlan;
+use crate::plan::MARKS;
 use crate::plan::OnShards;
 use crate::plan::writes::moment::Moment;
 use crate::plan::writes::moment::moments;
@@ -26,7 +27,7 @@ const NUMBER_BITS: u32 = 48;
 
 impl Session {
     pub(super) async fn everywhere(&mut self, plan: &EverywherePlan, text: &str) -> Outcome {
-        let shards = self.shards_of(plan, text);
+        let shards = self.shards_of(plan);
         if plan.outside_transaction {
             self.one_after_the_other(plan, &shards, text).await
         } else {
@@ -34,12 +35,12 @@ impl Session {
         }
     }
 
-    fn shards_of(&self, plan: &EverywherePlan, text: &str) -> Vec<ShardId> {
+    fn shards_of(&self, plan: &EverywherePlan) -> Vec<ShardId> {
         let shards: Vec<ShardId> = match &plan.shards {
             OnShards::All => self.backends.database.shards().collect(),
             OnShards::Some(shards) => shards.clone(),
         };
-        if !is_about_roles(text) {
+        if !plan.of_server {
             return shards;
         }
         let mut servers = HashSet::new();
@@ -55,6 +56,9 @@ impl Session {
     /// Runs the text on each shard. The first shard's tag and notices are the client's, once all is done; the others
     /// are silent, unless they fail.
     async fn on_each(&mut self, plan: &EverywherePlan, shards: &[ShardId], text: &str) -> Outcome<Answer> {
+        if let Some(text) = &plan.marked {
+            return self.on_each_alike(shards, text).await;
+        }
         let mut first = None;
         let mut stamped = None;
         for &shard in shards {
@@ -70,6 +74,30 @@ impl Session {
             }
         }
         first.ok_or_else(|| Error::internal("a statement for no shard").into())
+    }
+
+    /// A block whose branches leave marks: it must have gone the same way everywhere.
+    async fn on_each_alike(&mut self, shards: &[ShardId], text: &str) -> Outcome<Answer> {
+        let marks = format!("SELECT pg_catalog.current_setting('{MARKS}')");
+        let mut first: Option<(Answer, Option<String>)> = None;
+        for &shard in shards {
+            let answer = self.on_one(shard, text).await?;
+            let way = self.on_one(shard, &marks).await?.text();
+            match &first {
+                None => first = Some((answer, way)),
+                Some((_, other)) if *other == way => {}
+                Some(_) => {
+                    let shard = self.shard_name(shard);
+                    let error = Error::unsupported("a DO block that goes different ways on different shards");
+                    let detail =
+                        format!("On shard {shard} other conditions hold, or other errors are met, than on the first.");
+                    let hint = "Run it on each shard by itself, chosen with SET shardway.shard = '…'.";
+                    return Err(error.detail(detail).hint(hint).into());
+                }
+            }
+        }
+        let (answer, _) = first.ok_or_else(|| Error::internal("a block for no shard"))?;
+        Ok(answer)
     }
 
     /// The text for the other shards, with the first one's time in it, and what makes their defaults the first one's.
@@ -153,8 +181,10 @@ impl Session {
                 Err(failure) => outcome = Err(failure),
             }
         }
-        if let (Ok(()), Some(table)) = (&outcome, &plan.numbers) {
-            outcome = self.spread_numbers(table, shards).await;
+        for table in &plan.numbers {
+            if outcome.is_ok() {
+                outcome = self.spread_numbers(table, shards).await;
+            }
         }
         if plan.changes_schema && outcome.is_ok() {
             self.backends.transaction.schema_changed = true;
@@ -164,7 +194,7 @@ impl Session {
         }
         let mut outcome = self.end_writes(own, outcome).await;
         if outcome.is_ok() {
-            outcome = self.renew_temporary().await;
+            outcome = self.changed_temporary().await;
         }
         if let (Ok(()), Some(answer)) = (&outcome, &answer) {
             self.tell(answer);
@@ -181,7 +211,7 @@ impl Session {
             "SELECT s.seqrelid::pg_catalog.regclass::pg_catalog.text FROM pg_catalog.pg_sequence s \
              JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass \
                   AND d.objid = s.seqrelid AND d.deptype IN ('a', 'i') \
-             WHERE d.refobjid = ({} || '.' || {})::pg_catalog.regclass AND s.seqtypid = 20 AND s.seqincrement > 0 \
+             WHERE d.refobjid = pg_catalog.to_regclass({} || '.' || {}) AND s.seqtypid = 20 AND s.seqincrement > 0 \
                AND s.seqmax = 9223372036854775807 AND s.seqstart < {}",
             name(&table.schema),
             name(&table.name),
@@ -314,15 +344,4 @@ fn defaults_query(table: &QualifiedName) -> String {
 
 fn shards_text(names: &[String]) -> String {
     format!("shard{} {}", if names.len() == 1 { "" } else { "s" }, names.join(", "))
-}
-
-/// Roles belong to a server, not to a database: shards that are databases of one server share them.
-fn is_about_roles(text: &str) -> bool {
-    let tokens = crate::sql::lexer::tokenize(text, true).unwrap_or_default();
-    let mut words = tokens.iter().map(|t| text.get(t.start as usize..t.end as usize).unwrap_or_default());
-    let first = words.next().unwrap_or_default();
-    let second = words.next().unwrap_or_default();
-    ["create", "alter", "drop"].iter().any(|w| first.eq_ignore_ascii_case(w))
-        && ["role", "user", "group"].iter().any(|w| second.eq_ignore_ascii_case(w))
-        && !words.next().unwrap_or_default().eq_ignore_ascii_case("mapping")
 }

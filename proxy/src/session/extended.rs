@@ -155,7 +155,13 @@ impl Session {
     /// Makes a portal of a statement and values; BindComplete is owed already if it lives on a server.
     async fn bind_to(&mut self, bind: &Bind<'_>, prepared: &Arc<Prepared>) -> Outcome<Portal> {
         let planned = &prepared.planned;
-        let local = || Portal::Local { prepared: Arc::clone(prepared), format: bind.result_format(0), done: false };
+        let local = || {
+            let parameters = match planned.command {
+                Command::Declare { .. } => Bytes::copy_from_slice(values_of(bind)),
+                _ => Bytes::new(),
+            };
+            Portal::Local { prepared: Arc::clone(prepared), format: bind.result_format(0), parameters, done: false }
+        };
         let params = typed_params(bind, prepared);
         match &planned.plan {
             Plan::Rows(rows) if let Some(plan) = rows.writes.as_ref().filter(|plan| plan.always_draws()) => {
@@ -304,14 +310,25 @@ impl Session {
 
     /// Runs a text as it stands on one shard inside the pipeline, and relays its answer.
     pub(super) async fn forward_in_pipeline(&mut self, shard: ShardId, text: &[u8]) -> Outcome {
+        self.bound_in_pipeline(shard, text, &[], frontend::NO_PARAMETERS).await
+    }
+
+    /// The same with values: the types of its parameters, and the tail of a Bind.
+    pub(super) async fn bound_in_pipeline(
+        &mut self,
+        shard: ShardId,
+        text: &[u8],
+        types: &[Oid],
+        tail: &[u8],
+    ) -> Outcome {
         self.aim(shard).await?;
         let held = self.backends.acquire_for_statement(shard, &self.variables).await?;
         held.unsynced = true;
         held.lease.broken = true;
         let portal = crate::pool::own_portal();
         let out = &mut held.lease.io.write;
-        frontend::put_parse(out, b"", text, &[]);
-        frontend::put_bind(out, portal.as_bytes(), b"", frontend::NO_PARAMETERS);
+        frontend::put_parse(out, b"", text, types);
+        frontend::put_bind(out, portal.as_bytes(), b"", tail);
         frontend::put_execute(out, portal.as_bytes(), 0);
         frontend::put_close_portal(out, portal.as_bytes());
         let owed = [Owed::OwnUnnamed, Owed::OwnBind, Owed::ExecuteText, Owed::OwnClosePortal];
@@ -342,14 +359,13 @@ impl Session {
         }
         let formats = (0..columns).map(|i| bind.result_format(i)).collect();
         let (limit, offset) = Session::counts(&plan, params)?;
-        // The tail without its result formats: those of the shards' columns take their place.
-        let keep = bind.tail.len().saturating_sub(2 + 2 * given);
         Ok(Portal::Scatter(Box::new(ScatterPortal {
             planned: Arc::clone(&prepared.planned),
             plan,
             description,
             shards,
-            parameters: Bytes::copy_from_slice(bind.tail.get(..keep).unwrap_or_default()),
+            // The result formats of the shards' columns take the place of the client's.
+            parameters: Bytes::copy_from_slice(values_of(bind)),
             formats,
             limit,
             offset,
@@ -426,15 +442,15 @@ impl Session {
             Some(Portal::Scatter(_)) => Box::pin(self.execute_scatter(name, max_rows)).await,
             Some(Portal::Everyone(_)) => Box::pin(self.execute_everyone(name)).await,
             Some(Portal::Write(_)) => Box::pin(self.execute_write(name, max_rows)).await,
-            Some(Portal::Local { prepared, done, .. }) => {
-                let prepared = Arc::clone(prepared);
+            Some(Portal::Local { prepared, parameters, done, .. }) => {
+                let (prepared, parameters) = (Arc::clone(prepared), parameters.clone());
                 let empty = prepared.planned.command == Command::Empty;
                 if std::mem::replace(done, !empty) {
                     let message = format!("portal \"{}\" cannot be run", String::from_utf8_lossy(name));
                     return Err(Error::new(SqlState::new(b"55000"), message).into());
                 }
                 self.drain(false).await?;
-                Box::pin(self.execute_local(&prepared)).await
+                Box::pin(self.execute_local(&prepared, &parameters)).await
             }
             Some(Portal::Remote { shard, planned }) => {
                 let (shard, planned) = (*shard, Arc::clone(planned));
@@ -463,11 +479,15 @@ impl Session {
         Ok(())
     }
 
-    async fn execute_local(&mut self, prepared: &Prepared) -> Outcome {
+    async fn execute_local(&mut self, prepared: &Prepared, parameters: &[u8]) -> Outcome {
         let planned = &prepared.planned;
         let started = Instant::now();
         self.pipeline.executing = true;
-        let outcome = self.run_local(planned).await;
+        let bound = prepared.description.as_ref().is_some_and(|d| !d.params.is_empty());
+        let outcome = match planned.command {
+            Command::Declare { .. } if bound => self.declare_bound(prepared, parameters).await,
+            _ => self.run_local(planned).await,
+        };
         self.pipeline.executing = false;
         measure::count_statement(&planned.command, measure::ran(&planned.plan), outcome.is_ok(), started.elapsed());
         outcome
@@ -582,6 +602,11 @@ impl Session {
 /// What a failed transaction still accepts.
 fn is_always_allowed(command: &Command) -> bool {
     ends_transaction(command) || *command == Command::Empty
+}
+
+/// The parameters of a Bind, formats and values: its tail without the result formats.
+fn values_of<'a>(bind: &Bind<'a>) -> &'a [u8] {
+    bind.tail.get(..bind.tail.len().saturating_sub(2 + 2 * bind.result_format_count())).unwrap_or_default()
 }
 
 fn put_fields(out: &mut BytesMut, fields: Option<&[backend::Field]>) {

@@ -22,10 +22,12 @@ use crate::session::registry::Seat;
 use crate::session::registry::Shared;
 use crate::session::registry::State;
 use crate::session::reported::Reported;
+use crate::sql::names;
 use crate::sql::normalize::Normalized;
 use crate::tls;
 use crate::tls::Acceptor;
 use crate::variables::Variables;
+use crate::variables::kinds;
 use crate::wire::Status;
 use crate::wire::backend;
 use crate::wire::frontend;
@@ -245,6 +247,7 @@ impl Parts {
             pipeline: Pipeline::default(),
             cursors: HashMap::new(),
             temporary: Vec::new(),
+            own_names: 0,
             forced: None,
             ran: super::measure::Ran::Session,
             reported: Reported::new(self.reported),
@@ -297,6 +300,9 @@ async fn open(
     backend::put_authentication(&mut connection.write, 0, &[]);
     let cancel = CancelSlot::default();
     let reported = greet(state, database, user, &variables, startup, &cancel).await?;
+    for value in variables.desired().iter().filter(|(name, _)| kinds::is_name(name)).map(|(_, value)| value) {
+        warn_of_truncation(&mut connection.write, value);
+    }
     for (name, value) in &reported {
         backend::put_parameter_status(&mut connection.write, name, value);
     }
@@ -316,6 +322,15 @@ async fn open(
         seat,
         keep_all,
     })
+}
+
+/// What PostgreSQL says before its parameters where one that is a name is too long (truncate_identifier).
+fn warn_of_truncation(out: &mut BytesMut, value: &str) {
+    let kept = names::truncate(value);
+    if kept.len() < value.len() {
+        let message = format!("identifier \"{value}\" will be truncated to \"{kept}\"");
+        backend::put_notice(out, "NOTICE", &Error::new(codes::NAME_TOO_LONG, message));
+    }
 }
 
 /// Versions and options that we do not know are named, and the client decides whether to go on.
@@ -402,7 +417,7 @@ fn plain_greeting(kept: &BTreeMap<String, String>, startup: &Startup) -> Option<
         match name.to_ascii_lowercase().as_str() {
             "user" | "database" | "replication" => {}
             "application_name" if value.bytes().all(|b| (b' '..=b'~').contains(&b)) => {
-                reported.insert("application_name".to_owned(), value.clone());
+                reported.insert("application_name".to_owned(), names::truncate(value).to_owned());
             }
             "client_encoding" if matches!(value.trim_matches('\'').to_ascii_lowercase().as_str(), "utf8" | "utf-8") => {
                 reported.insert("client_encoding".to_owned(), "UTF8".to_owned());

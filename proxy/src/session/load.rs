@@ -125,7 +125,9 @@ impl Session {
     }
 
     async fn copy_out(&mut self, shape: &Shape, shards: &[ShardId], text: &str) -> Outcome {
-        self.refuse_serializable(shards.len() > 1)?;
+        if shards.len() > 1 {
+            self.serializable_over_shards().await?;
+        }
         for &shard in shards {
             let held = self.backends.acquire(shard, &self.variables).await?;
             held.lease.changed.clear();

@@ -39,11 +39,11 @@ impl Session {
 
     /// What beside the text decides a plan goes into the key: how names resolve, and for whom.
     fn start_key(&mut self, kind: u8, types: &[Oid]) {
-        let now = (self.variables.generation(), self.forced, self.conforming_strings());
-        let local = self.backends.transaction.is_block() || !self.temporary.is_empty();
+        let now = (self.variables.generation(), self.forced, self.conforming_strings(), self.own_names);
+        let local = self.backends.transaction.is_block();
         if self.context_of != Some(now) || local {
             self.make_context_key();
-            // SET LOCAL and temporary tables change what names mean without a new generation.
+            // SET LOCAL changes what names mean without a new generation.
             self.context_of = (!local).then_some(now);
         }
         self.key.clear();
@@ -69,10 +69,7 @@ impl Session {
             key.extend_from_slice(part.as_bytes());
             key.push(0);
         }
-        for name in &self.temporary {
-            key.extend_from_slice(name.as_bytes());
-            key.push(1);
-        }
+        key.extend_from_slice(&self.own_names.to_be_bytes());
         self.context_key = key;
     }
 

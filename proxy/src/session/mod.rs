@@ -123,6 +123,9 @@ pub struct Session {
     cursors: HashMap<String, Cursor>,
     /// Temporary tables, which live on the home shard's pinned connection.
     temporary: Vec<String>,
+    /// 0 for a session that has made nothing temporary. Else a number that no other session has and that changes with
+    /// each change of what it has made: plans and descriptions made under it are no other session's, nor of another time.
+    own_names: u64,
     /// `SET shardway.shard`
     forced: Option<ShardId>,
     /// How the statement at work is run.
@@ -131,7 +134,7 @@ pub struct Session {
     reported: Reported,
     /// The part of a plan's key that follows from the session, and what it was made of.
     context_key: Vec<u8>,
-    context_of: Option<(u64, Option<ShardId>, bool)>,
+    context_of: Option<(u64, Option<ShardId>, bool, u64)>,
     /// Those that the client does not know yet, with the values that it knows.
     untold: BTreeMap<String, Option<String>>,
     /// In the middle of a Query of several statements.
@@ -320,12 +323,17 @@ impl Session {
         Ok(())
     }
 
+    /// A connection is gone that held state of the session.
+    fn has_lost_state(&self) -> bool {
+        self.backends.held.iter().any(|h| h.pinned.is_some() && h.lease.dead)
+    }
+
     /// After a statement outside a transaction: connections go back, and what lived in it is gone.
     ///
     /// # Errors
     /// Fatal, when a connection was lost that held state of the session: temporary tables, locks.
     async fn end_statement(&mut self) -> Outcome {
-        if self.backends.held.iter().any(|h| h.pinned.is_some() && h.lease.dead) {
+        if self.has_lost_state() {
             return Err(state_lost());
         }
         if self.backends.transaction.state == TransactionState::Idle {

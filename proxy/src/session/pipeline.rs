@@ -258,6 +258,7 @@ impl Session {
     pub(super) async fn settle_pipeline(&mut self, outcome: Outcome) -> Outcome {
         match outcome {
             Ok(()) => Ok(()),
+            Err(Failure::Error(error)) if self.has_lost_state() => Err(Failure::Fatal(error)),
             Err(Failure::Error(error)) => self.fail_pipeline(&error).await,
             Err(Failure::Reported) => {
                 self.fail_transaction();
@@ -298,6 +299,7 @@ impl Session {
                 Ok(Drained::Ready) => committed = true,
                 Ok(Drained::Open) => committed = self.end_unsynced(true).await,
                 Err(Failure::Reported) => _ = self.end_unsynced(false).await,
+                Err(Failure::Error(error)) if self.has_lost_state() => return Err(Failure::Fatal(error)),
                 Err(Failure::Error(error)) => {
                     self.report(&error);
                     self.end_unsynced(false).await;
@@ -330,7 +332,7 @@ impl Session {
         }
         self.backends.forget_transaction(!committed);
         if !committed {
-            self.renew_temporary().await?;
+            self.changed_temporary().await?;
         }
         Ok(())
     }
@@ -424,7 +426,7 @@ impl Session {
             if let Plan::Rows(rows) = &planned.plan {
                 self.after_whole(rows, shard).await?;
                 if planned.command == Command::Schema {
-                    self.renew_temporary().await?;
+                    self.changed_temporary().await?;
                 }
             }
         }
@@ -550,7 +552,7 @@ impl Exchange<'_> {
     }
 
     fn error(&mut self, server: &mut ServerConnection, body: &[u8]) -> Result<Action, Error> {
-        let error = backend::error(body);
+        let error = server.relayed_error(body);
         if let Some(Owed::Execute(planned)) = self.owed.front() {
             self.executed.push(Arc::clone(planned));
         }

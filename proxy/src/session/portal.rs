@@ -24,6 +24,7 @@ use crate::session::reference::EveryonePortal;
 use crate::session::writes::WritePortal;
 use crate::session::writes::tag;
 use crate::sql::command::Command;
+use crate::value::Oid;
 use crate::wire::backend;
 use crate::wire::backend::Field;
 use crate::wire::frontend;
@@ -48,6 +49,8 @@ pub enum Portal {
         prepared: Arc<Prepared>,
         /// Of its one column, if it has any.
         format: i16,
+        /// The values of a DECLARE, as a Bind has them, without result formats.
+        parameters: Bytes,
         done: bool,
     },
 }
@@ -305,7 +308,10 @@ pub fn check_counts(bind: &Bind<'_>, prepared: &Prepared) -> Outcome {
 }
 
 pub fn typed_params<'a>(bind: &Bind<'a>, prepared: &Prepared) -> Vec<Param<'a>> {
-    let types = prepared.description.as_ref().map(|d| d.params.as_slice()).unwrap_or_default();
+    with_types(bind, prepared.description.as_ref().map(|d| d.params.as_slice()).unwrap_or_default())
+}
+
+pub fn with_types<'a>(bind: &Bind<'a>, types: &[Oid]) -> Vec<Param<'a>> {
     bind.params()
         .iter()
         .enumerate()

@@ -28,8 +28,9 @@ pub struct Prepared {
     pub version: u64,
     /// `None` for what the session leads itself.
     pub description: Option<Arc<Description>>,
-    /// The settings under which its names were resolved.
+    /// The settings under which its names were resolved, and the temporary things that were there.
     pub path: String,
+    pub own_names: u64,
 }
 
 impl Session {
@@ -77,9 +78,13 @@ impl Session {
             Plan::Session if matches!(planned.command, Command::Show(_) | Command::Fetch { .. }) => {
                 self.describe_session(&planned).await?
             }
-            Plan::Session if matches!(planned.command, Command::Execute { .. }) => {
-                self.describe_execute(&planned.command)
-            }
+            Plan::Session => match &planned.command {
+                Command::Execute { .. } => self.describe_execute(&planned.command),
+                Command::Declare { body, .. } if text.contains('$') => {
+                    self.describe_declare(body.clone(), text, declared).await?
+                }
+                _ => None,
+            },
             _ => None,
         };
         Ok(self.prepared_as(planned, declared, description))
@@ -99,6 +104,7 @@ impl Session {
             declared: declared.to_vec(),
             version: self.snapshot().catalog.version,
             path: self.variables.search_path().unwrap_or("").to_owned(),
+            own_names: self.own_names,
             planned,
             description,
         }
@@ -172,7 +178,7 @@ impl Session {
         };
         let current = self.snapshot().catalog.version;
         let path = self.variables.search_path().unwrap_or("");
-        if prepared.version == current && prepared.path == path {
+        if prepared.version == current && prepared.path == path && prepared.own_names == self.own_names {
             return Ok(prepared);
         }
         let again = Box::pin(self.prepare(&prepared.text, &prepared.declared)).await?;

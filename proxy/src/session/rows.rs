@@ -9,6 +9,7 @@ use crate::exec::backends::State;
 use crate::exec::backends::run_on;
 use crate::exec::cache::Description;
 use crate::exec::cache::Planned;
+use crate::exec::cache::next_number;
 use crate::exec::copy;
 use crate::exec::relay::Action;
 use crate::exec::relay::Relay;
@@ -118,7 +119,7 @@ impl Session {
             Route::One(shard) => {
                 self.whole(rows, shard, values.text).await?;
                 if planned.command == Command::Schema {
-                    self.renew_temporary().await?;
+                    self.changed_temporary().await?;
                 }
                 Ok(())
             }
@@ -197,6 +198,9 @@ impl Session {
     pub(super) fn pin_after(&mut self, rows: &RowsPlan, shard: ShardId) {
         if let Some(reason) = rows.pins {
             self.pin(shard, reason);
+            if reason == PinReason::TemporaryTable {
+                self.own_names = next_number();
+            }
         }
         if rows.opaque {
             self.pin(shard, PinReason::Opaque);
@@ -244,12 +248,31 @@ impl Session {
         if self.temporary.is_empty() || self.backends.transaction.state == State::Failed || self.pipeline.skipping {
             return Ok(());
         }
-        self.temporary.clear();
-        let Some(held) = self.backends.find(HOME) else { return Ok(()) };
-        let answer = run_on(held, TEMPORARY_QUERY).await?;
-        let names = answer.rows.into_iter().flatten().flatten();
-        self.temporary = names.map(|n| String::from_utf8_lossy(&n).into_owned()).collect();
+        let mut there = Vec::new();
+        if let Some(held) = self.backends.find(HOME) {
+            let answer = run_on(held, TEMPORARY_QUERY).await?;
+            let names = answer.rows.into_iter().flatten().flatten();
+            there = names.map(|n| String::from_utf8_lossy(&n).into_owned()).collect();
+        }
+        if there != self.temporary {
+            self.temporary = there;
+            self.own_names = next_number();
+        }
         Ok(())
+    }
+
+    /// What a schema change or a rollback means for temporary things: those with the same names may be others now.
+    pub(super) async fn changed_temporary(&mut self) -> Outcome {
+        if self.own_names != 0 {
+            self.own_names = next_number();
+        }
+        self.renew_temporary().await
+    }
+
+    /// DISCARD has thrown all of them away. What stood under their names is planned anew.
+    pub(super) fn forget_temporary(&mut self) {
+        self.temporary.clear();
+        self.own_names = 0;
     }
 
     /// `set_config` has run: its value becomes the session's.
@@ -392,7 +415,9 @@ impl Session {
         preface: BytesMut,
     ) -> Outcome<u64> {
         self.ran = measure::Ran::Scatter;
-        self.refuse_serializable(execution.shards.len() > 1 && self.backends.transaction.state != State::Idle)?;
+        if execution.shards.len() > 1 && self.backends.transaction.state != State::Idle {
+            self.serializable_over_shards().await?;
+        }
         if self.is_foreign() {
             // The merge compares bytes.
             return Err(foreign_encoding().into());
@@ -418,19 +443,26 @@ impl Session {
         }
     }
 
-    /// Serializable snapshots of several servers are not serializable together.
+    pub(super) fn is_serializable(&self) -> bool {
+        let level = self.backends.transaction.modes.isolation.as_deref();
+        let level = level.or_else(|| self.variables.get("default_transaction_isolation"));
+        level.is_some_and(|l| l.eq_ignore_ascii_case("serializable"))
+    }
+
+    /// A statement reads several shards: a serializable transaction may, if this is its first and it writes nothing.
     ///
     /// # Errors
-    /// 0A000, if it matters and the transaction is serializable.
-    pub(super) fn refuse_serializable(&self, matters: bool) -> Result<()> {
+    /// 0A000 if it has begun on one shard, or is none that the shards share; as [`Backends::take_at_one_moment`](crate::exec::backends::Backends).
+    pub(super) async fn serializable_over_shards(&mut self) -> Outcome {
         let transaction = &self.backends.transaction;
-        let level =
-            transaction.modes.isolation.as_deref().or_else(|| self.variables.get("default_transaction_isolation"));
-        if matters && level.is_some_and(|l| l.eq_ignore_ascii_case("serializable")) {
-            return Err(Error::unsupported("a serializable transaction over several shards is not supported")
-                .hint("Use REPEATABLE READ, or keep the transaction to one shard key."));
+        if !self.is_serializable() || transaction.one_moment {
+            return Ok(());
         }
-        Ok(())
+        let has_begun = transaction.snapshot.is_some() || !transaction.writers.is_empty();
+        if has_begun || transaction.state == State::Idle {
+            return Err(refused_serializable().into());
+        }
+        Ok(self.backends.take_at_one_moment(&self.variables).await?)
     }
 
     /// Parameter types and columns of the client's text, as a server gives them; asked once for each plan.
@@ -449,10 +481,19 @@ impl Session {
     /// What the server says of the text.
     pub(super) async fn ask(&mut self, shard: ShardId, number: u64, text: &str, types: &[Oid]) -> Outcome<Description> {
         self.drain(false).await?;
+        let transaction = &self.backends.transaction;
+        let (is_first, clock) = (transaction.snapshot.is_none() && transaction.writers.is_empty(), transaction.clock);
+        let is_held = self.backends.find(shard).is_some();
         let held = self.backends.acquire_for_statement(shard, &self.variables).await?;
         let described = scatter::describe(held, number, text.as_bytes(), types).await;
         self.note_changes(shard);
-        Ok(described?)
+        let described = described?;
+        // The description has taken one shard's snapshot, before it is known whether all are to be of one moment.
+        if is_first && !is_held && self.backends.transaction.snapshot.is_some() && self.is_serializable() {
+            self.backends.part(shard).await?;
+            self.backends.transaction.clock = clock;
+        }
+        Ok(described)
     }
 
     /// Any shard that has the tables can describe a statement: where a single table is, if there is one.
@@ -510,7 +551,7 @@ async fn relay(
                         Action::SwallowStop
                     }
                     backend::ERROR => {
-                        let error = backend::error(body);
+                        let error = server.relayed_error(body);
                         if error.is_fatal() {
                             return Err(server.ended(&error));
                         }
@@ -553,4 +594,10 @@ pub fn pin_name(reason: PinReason) -> &'static str {
 /// The text for the shards.
 pub fn shard_text(planned: &Planned) -> Result<&str> {
     planned.shard_text.as_deref().ok_or_else(|| Error::internal("a scattered statement without a text for the shards"))
+}
+
+/// Serializable transactions of several servers are not serializable together.
+pub(super) fn refused_serializable() -> Error {
+    Error::unsupported("a serializable transaction over several shards that writes, or begins on one of them")
+        .hint("Use REPEATABLE READ, or keep the transaction to one shard key.")
 }

@@ -4,6 +4,7 @@ use crate::catalog::ShardId;
 use crate::error::Error;
 use crate::error::codes;
 use crate::exec::backends::State;
+use crate::exec::backends::quote_identifier;
 use crate::exec::backends::run_on;
 use crate::session::HOME;
 use crate::session::Outcome;
@@ -77,12 +78,13 @@ impl Session {
 
     /// The value that a setting has now on a connection becomes the session's.
     pub(super) async fn keep_setting(&mut self, shard: ShardId, name: &str, local: bool) -> Outcome {
-        let quoted = name.replace('\'', "''");
         let undone = self.backends.transaction.is_block() || self.pipeline.is_open();
         let Some(held) = self.backends.find(shard) else { return Ok(()) };
         // A variable of the client's own, once made, outlives a rollback or SET LOCAL, as an empty one.
         held.lease.retired |= (undone || local) && name.contains('.');
-        let answer = run_on(held, &format!("SELECT pg_catalog.current_setting('{quoted}', true)")).await?;
+        // SHOW takes no snapshot: SET TRANSACTION ISOLATION LEVEL must still be possible behind it.
+        let parts: Vec<String> = name.split('.').map(quote_identifier).collect();
+        let answer = run_on(held, &format!("SHOW {}", parts.join("."))).await?;
         let Some(value) = answer.text() else { return Ok(()) };
         self.note_settings_changed();
         if local {
@@ -191,7 +193,7 @@ impl Session {
             let settings = !self.variables.desired().is_empty();
             self.variables.discard_all();
             self.discard_pinned("DISCARD ALL").await?;
-            self.temporary.clear();
+            self.forget_temporary();
             if settings {
                 let shard = self.nearest();
                 self.backends.acquire(shard, &self.variables).await?;
@@ -200,7 +202,7 @@ impl Session {
         } else {
             self.discard_pinned(&format!("DISCARD {what}")).await?;
             if matches!(what, "TEMP" | "TEMPORARY") {
-                self.temporary.clear();
+                self.forget_temporary();
             }
         }
         let tag = if what == "TEMPORARY" { "DISCARD TEMP".to_owned() } else { format!("DISCARD {what}") };

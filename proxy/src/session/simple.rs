@@ -74,6 +74,8 @@ impl Session {
     pub(super) fn settle_outcome(&mut self, outcome: Outcome) -> Outcome {
         match outcome {
             Ok(()) => Ok(()),
+            // As PostgreSQL's client sees it: one error, and the end.
+            Err(Failure::Error(error)) if self.has_lost_state() => Err(Failure::Fatal(error)),
             Err(Failure::Error(error)) => {
                 self.fail_transaction();
                 self.report(&error);
@@ -269,6 +271,10 @@ impl Session {
 
     async fn execute_simple(&mut self, planned: &Arc<Planned>, text: &str) -> Outcome {
         if planned.command == Command::Empty {
+            if let Some(shard) = self.backends.held.iter().find(|held| held.pinned.is_some()).map(|held| held.shard) {
+                // A ping asks whether the session is still there, and a part of it is on that connection.
+                return self.forward(shard, text.as_bytes()).await;
+            }
             backend::put_bare(&mut self.client.write, backend::EMPTY_QUERY);
             return Ok(());
         }

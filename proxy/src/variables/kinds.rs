@@ -23,6 +23,15 @@ pub const REPORTED: &[&str] = &[
     "TimeZone",
 ];
 
+/// Parameters whose values are names and cut to a name's length (GUC_IS_NAME), as far as a client may set them.
+const NAMES: [&str; 5] =
+    ["application_name", "client_encoding", "default_table_access_method", "role", "session_authorization"];
+
+/// `name` in lower case.
+pub fn is_name(name: &str) -> bool {
+    NAMES.contains(&name)
+}
+
 /// PGC_INTERNAL: they can be shown, not set.
 const READ_ONLY: [&str; 24] = [
     "block_size",

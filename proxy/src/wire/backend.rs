@@ -274,6 +274,48 @@ pub fn error(body: &[u8]) -> Error {
     result
 }
 
+/// Whether a client can read a message that is passed on as it came: errors and notices with the fields that PostgreSQL
+/// always gives, tags that end, descriptions of as many columns as they say. Rows are not looked into.
+pub fn is_whole(tag: Tag, body: &[u8]) -> bool {
+    match tag {
+        ERROR | NOTICE => has_fields(body),
+        COMMAND_COMPLETE => body.len() > 1 && body.last() == Some(&0),
+        ROW_DESCRIPTION => describes_columns(body).is_ok(),
+        READY => body.len() == 1,
+        _ => true,
+    }
+}
+
+fn has_fields(body: &[u8]) -> bool {
+    let mut reader = Reader::new(body);
+    let (mut code, mut message) = (false, false);
+    while let Ok(field) = reader.u8() {
+        if field == 0 {
+            return code && message && reader.end().is_ok();
+        }
+        let Ok(text) = reader.cstr() else { return false };
+        code |= field == b'C' && text.len() == 5;
+        message |= field == b'M';
+    }
+    false
+}
+
+fn describes_columns(body: &[u8]) -> Result<()> {
+    /// What follows a column's name: table, attribute, type, length, modifier, format.
+    const REST: usize = 4 + 2 + 4 + 2 + 4 + 2;
+    let mut reader = Reader::new(body);
+    for _ in 0..reader.count()? {
+        reader.cstr()?;
+        reader.take(REST)?;
+    }
+    reader.end()
+}
+
+/// 08P01, for a message of a server that is not [whole](is_whole).
+pub fn malformed(tag: Tag) -> Error {
+    Error::protocol_error(format!("a server has sent a malformed message of type '{}'", char::from(tag)))
+}
+
 /// The number at the end of a command tag: rows of `SELECT 5`, `INSERT 0 5`, `UPDATE 5`.
 pub fn tag_rows(tag: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(tag).ok()?.trim_end_matches('\0');

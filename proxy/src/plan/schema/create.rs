@@ -97,6 +97,9 @@ impl<'a> Queried<'a> {
 pub fn whole(job: &Job<'_>) -> Option<Decided> {
     let head = Head::read(job.cursor)?;
     let mut rest = head.rest;
+    if is_temporary_object(job, rest) {
+        return Some(Ok(rows_decision(super::temporary_object(job))));
+    }
     match rest.one_of(&["table", "view", "sequence", "materialized"])? {
         "table" => {
             let queried = Queried::read(rest);
@@ -127,6 +130,13 @@ pub fn whole(job: &Job<'_>) -> Option<Decided> {
     }
 }
 
+/// A type, function or the like is made in the session's temporary schema.
+fn is_temporary_object(job: &Job<'_>, mut rest: Cursor<'_>) -> bool {
+    let created = |parts: Vec<String>| place::created(&parts, job.context);
+    objects::kind(&mut rest, &objects::IN_SCHEMA_KINDS).is_some()
+        && name_of(rest).is_some_and(|parts| created(parts).is_none())
+}
+
 fn name_of(rest: Cursor<'_>) -> Option<Vec<String>> {
     let mut rest = rest;
     rest.words(&["if", "not", "exists"]);
@@ -141,6 +151,9 @@ pub fn rows_decision(plan: RowsPlan) -> Decision {
 pub fn plan(job: &Job<'_>) -> Decided {
     let head = Head::read(job.cursor).ok_or_else(|| job.unread())?;
     let mut rest = head.rest;
+    if is_temporary_object(job, rest) {
+        return Ok(rows_decision(super::temporary_object(job)));
+    }
     if rest.word("table") {
         return table::create(job, head.temporary, rest);
     }

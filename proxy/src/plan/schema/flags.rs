@@ -11,6 +11,8 @@ pub struct Flags {
     pub outside_transaction: bool,
     pub effect: Effect,
     pub changes_schema: bool,
+    /// See [`EverywherePlan::of_server`](crate::plan::EverywherePlan::of_server).
+    pub of_server: bool,
 }
 
 impl Flags {
@@ -29,7 +31,18 @@ impl Flags {
             "lock" => (false, Effect::Lock, false),
             _ => (false, Effect::Write, false),
         };
-        Flags { outside_transaction, effect, changes_schema }
+        Flags { outside_transaction, effect, changes_schema, of_server: is_about_roles(&verb, rest) }
+    }
+}
+
+/// Membership, and what pg_shdescription and pg_shseclabel say of a role, belong to the server too.
+fn is_about_roles(verb: &str, mut rest: Cursor<'_>) -> bool {
+    match verb {
+        "create" | "alter" | "drop" => rest.one_of(&["role", "user", "group"]).is_some() && !rest.word_at(0, "mapping"),
+        "comment" => rest.words(&["on", "role"]),
+        "security" => rest.find("on").is_some_and(|on| rest.word_at(on + 1, "role")),
+        "grant" | "revoke" => !rest.has("on"),
+        _ => false,
     }
 }
 

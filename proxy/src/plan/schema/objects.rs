@@ -58,6 +58,42 @@ pub const EVERYWHERE_KINDS: [&[&str]; 27] = [
     &["parameter"],
 ];
 
+/// Those of them that are in a schema and have a name of words.
+pub const IN_SCHEMA_KINDS: [&[&str]; 12] = [
+    &["type"],
+    &["domain"],
+    &["function"],
+    &["procedure"],
+    &["routine"],
+    &["aggregate"],
+    &["collation"],
+    &["conversion"],
+    &["text", "search", "configuration"],
+    &["text", "search", "dictionary"],
+    &["text", "search", "parser"],
+    &["text", "search", "template"],
+];
+
+/// DROP, ALTER and COMMENT of such things where their names say that they are in pg_temp: on the home connection.
+pub fn temporary(job: &Job<'_>) -> Option<Decided> {
+    let mut rest = job.cursor;
+    let verb = rest.one_of(&["drop", "alter", "comment"])?;
+    if verb == "comment" && !rest.word("on") {
+        return None;
+    }
+    kind(&mut rest, &IN_SCHEMA_KINDS)?;
+    rest.words(&["if", "exists"]);
+    let list = if verb == "drop" { rest.items() } else { vec![rest] };
+    let is_temporary = |item: &Cursor<'_>| item.word_at(0, "pg_temp") && item.symbol_at(1, ".");
+    match list.iter().filter(|item| is_temporary(item)).count() {
+        0 => None,
+        n if n == list.len() => Some(Ok(Decision::Rows(Box::new(super::at_home(job))))),
+        _ => Some(Err(Error::unsupported("one statement for temporary things and others")
+            .hint("Write one statement for each of them.")
+            .into())),
+    }
+}
+
 /// Steps over the first of these kinds that is next, written as one name.
 pub fn kind(rest: &mut Cursor<'_>, kinds: &[&[&'static str]]) -> Option<String> {
     let found = kinds.iter().find(|words| rest.words(words))?;
