@@ -140,7 +140,9 @@ def target(suite: Suite, layout: str, binary: Path, log: Path):
         shards = []
         for _ in range(LAYOUTS[layout]):
             port = stack.enter_context(cluster(suite))
-            psql(port, "postgres", f"ALTER USER {SUPERUSER} PASSWORD '{PASSWORD}'; CREATE DATABASE {suite.database};")
+            psql(port, "postgres", f"ALTER USER {SUPERUSER} PASSWORD '{PASSWORD}';")
+            if suite.database != "postgres":
+                psql(port, "postgres", f"CREATE DATABASE {suite.database} {suite.database_options};")
             psql(port, suite.database, suite.schema)
             shards.append((port, suite.database))
         port = shards[0][0] if layout == "direct" else stack.enter_context(proxy(suite, shards, binary, log))

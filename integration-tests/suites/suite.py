@@ -63,6 +63,8 @@ class Suite:
     """SQL that runs as superuser on every shard before the proxy starts."""
     schema = ""
     database = "suite"
+    """What CREATE DATABASE gets besides the name."""
+    database_options = ""
     """A part of the suite for `--sample`, small enough for every test run; None: all of it."""
     sample: list[str] | None = None
 
