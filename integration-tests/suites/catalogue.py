@@ -3,12 +3,16 @@
 from suites import own
 from suites.asyncpg_suite import Asyncpg
 from suites.lib_pq_suite import LibPq
+from suites.libpq_pipeline_suite import LibpqPipeline
 from suites.pg8000_suite import Pg8000
 from suites.psycopg2_suite import Psycopg2
+from suites.regress_suite import Regress
 from suites.suite import Suite
 from suites.tokio_postgres_suite import TokioPostgres
 
 SUITES: list[type[Suite]] = [
+    Regress,
+    LibpqPipeline,
     Asyncpg,
     Psycopg2,
     Pg8000,

@@ -168,7 +168,7 @@ def target(suite: Suite, layout: str, binary: Path, log: Path):
             port = stack.enter_context(cluster(suite, wanted or free_port()))
             psql(port, "postgres", f"ALTER USER {SUPERUSER} PASSWORD '{PASSWORD}'")
             for database in {suite.database, *suite.databases} - {"postgres"}:
-                psql(port, "postgres", f"CREATE DATABASE {database}")
+                psql(port, "postgres", f"CREATE DATABASE {database} {suite.database_options}")
             psql(port, suite.database, suite.schema)
             shards.append((port, suite.database))
         port = shards[0][0] if layout == "direct" else stack.enter_context(proxy(suite, layout, shards, binary, log))

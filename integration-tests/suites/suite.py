@@ -71,6 +71,8 @@ class Suite:
     tls = False
     """The port that the suite's sources have built in; None: any."""
     port: int | None = None
+    """What CREATE DATABASE gets besides the name."""
+    database_options = ""
     """A part of the suite for `--sample`, small enough for every test run; None: all of it."""
     sample: list[str] | None = None
 
