@@ -19,6 +19,8 @@ use super::ShardMap;
 use super::Trigger;
 use super::Unlisted;
 use super::UserFunction;
+use super::oids::ShardOids;
+use super::oids::unequal_types;
 use super::schema;
 use super::schema::CollationFacts;
 use super::schema::DatabaseFacts;
@@ -32,7 +34,6 @@ use crate::value::KeyType;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::collections::HashMap;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// `pg_collation.oid` of the database's default collation.
@@ -78,8 +79,9 @@ impl Catalog {
             schemas: first.schemas.clone(),
             indexes: HashMap::new(),
             system: present.iter().flat_map(|(_, s)| s.system.iter().cloned()).collect(),
-            types: first.types.clone(),
-            differing_types: differing_types(first, &present),
+            oids: oids(shards),
+            user_types: first.user_types.iter().map(|t| t.oid).collect(),
+            unequal_types: unequal_types(first, &present.iter().map(|(_, s)| *s).collect::<Vec<_>>()),
             problems: Vec::new(),
         };
         let found = Found::collect(&present);
@@ -109,7 +111,8 @@ impl Catalog {
     }
 
     fn place(&mut self, name: &QualifiedName, facts: &FoundRelation<'_>, found: &Found<'_>) -> Relation {
-        let columns = columns(facts.facts, found, self.default_collation);
+        let oids = facts.shards.first().and_then(|shard| self.shard_oids(*shard));
+        let columns = columns(facts.facts, found, self.default_collation, oids.map(|o| &**o));
         let kind = kind(&facts.facts.kind);
         let placement = match kind {
             RelationKind::View => Placement::Derived,
@@ -293,7 +296,8 @@ fn kind(letter: &str) -> RelationKind {
     }
 }
 
-fn columns(facts: &RelationFacts, found: &Found<'_>, default: Collation) -> Vec<Column> {
+/// `oids`: of the shard that says so, unless it is home.
+fn columns(facts: &RelationFacts, found: &Found<'_>, default: Collation, oids: Option<&ShardOids>) -> Vec<Column> {
     let collation = |oid: u32| match oid {
         0 => Collation::None,
         DEFAULT_COLLATION => default,
@@ -301,7 +305,7 @@ fn columns(facts: &RelationFacts, found: &Found<'_>, default: Collation) -> Vec<
     };
     let column = |c: &schema::ColumnFacts| Column {
         name: c.name.clone(),
-        type_oid: c.type_oid,
+        type_oid: oids.map_or(c.type_oid, |oids| oids.to_home.type_or_nobody(c.type_oid)),
         type_name: c.type_name.clone(),
         collation: collation(c.collation),
         collation_name: found.collation_names.get(&c.collation).cloned(),
@@ -352,10 +356,15 @@ fn collation_kind(facts: &CollationFacts, database: &DatabaseFacts) -> Collation
     if locale.is_some_and(is_bytewise) { Collation::Bytes } else { Collation::Linguistic }
 }
 
-/// Types of users whose OID on the first shard is not their OID everywhere.
-fn differing_types(first: &ShardSchema, present: &[(ShardId, &ShardSchema)]) -> HashSet<u32> {
-    let differs = |name: &String, oid: u32| present.iter().any(|(_, s)| s.types.get(name) != Some(&oid));
-    first.types.iter().filter(|(name, oid)| differs(name, **oid)).map(|(_, oid)| *oid).collect()
+/// The first shard that has been read stands for home.
+fn oids(shards: &[Option<ShardSchema>]) -> Vec<Option<Arc<ShardOids>>> {
+    let Some(home) = shards.iter().position(Option::is_some) else { return Vec::new() };
+    let compare = |(n, shard): (usize, &Option<ShardSchema>)| match (shard, shards.get(home)) {
+        _ if n == home => None,
+        (Some(shard), Some(Some(home))) => Some(Arc::new(ShardOids::compare(home, shard))),
+        _ => Some(Arc::new(ShardOids::unknown())),
+    };
+    shards.iter().enumerate().map(compare).collect()
 }
 
 fn functions(

@@ -5,9 +5,11 @@
 //! makes a new one with a higher version.
 
 pub mod build;
+pub mod oids;
 pub mod schema;
 pub mod shard_map;
 
+use crate::catalog::oids::ShardOids;
 use crate::config::FunctionConfig;
 use crate::value::Datum;
 use crate::value::KeyType;
@@ -62,10 +64,12 @@ pub struct Catalog {
     pub indexes: HashMap<QualifiedName, QualifiedName>,
     /// Tables and views of pg_catalog.
     pub system: HashSet<String>,
-    /// Types of users by quoted qualified name → OID on the home shard.
-    pub types: BTreeMap<String, Oid>,
-    /// Those of them (home shard's OID) that have another OID on some other shard.
-    pub differing_types: HashSet<Oid>,
+    /// By shard: how its numbers of types and tables differ from the home shard's; `None` for the home shard.
+    pub oids: Vec<Option<Arc<ShardOids>>>,
+    /// The home shard's numbers of users' types.
+    pub user_types: HashSet<Oid>,
+    /// Those that are defined otherwise on some shard.
+    pub unequal_types: HashSet<Oid>,
     /// What is wrong with tables, one sentence each; such a table is refused when it is used.
     pub problems: Vec<String>,
 }
@@ -87,8 +91,9 @@ impl Catalog {
             schemas: Vec::new(),
             indexes: HashMap::new(),
             system: HashSet::new(),
-            types: BTreeMap::new(),
-            differing_types: HashSet::new(),
+            oids: Vec::new(),
+            user_types: HashSet::new(),
+            unequal_types: HashSet::new(),
             problems: Vec::new(),
         }
     }
@@ -103,6 +108,11 @@ impl Catalog {
 
     pub fn shard_name(&self, shard: ShardId) -> &str {
         self.shards.get(usize::from(shard.0)).map_or("?", String::as_str)
+    }
+
+    /// How a shard's numbers differ from the home shard's; `None` for the home shard.
+    pub fn shard_oids(&self, shard: ShardId) -> Option<&Arc<ShardOids>> {
+        self.oids.get(usize::from(shard.0))?.as_ref()
     }
 
     pub fn map(&self, map: MapId) -> Option<&ShardMap> {

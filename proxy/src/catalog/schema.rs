@@ -44,7 +44,7 @@ SELECT pg_catalog.jsonb_build_object(
         JOIN pg_catalog.pg_class k ON k.oid = a.attrelid JOIN visible v ON v.oid = k.relnamespace)), '[]'),
   'relations', COALESCE((
     SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
-      'schema', v.nspname, 'name', c.relname, 'kind', c.relkind,
+      'schema', v.nspname, 'name', c.relname, 'oid', c.oid::pg_catalog.int8, 'kind', c.relkind,
       'row_security', c.relrowsecurity OR c.relforcerowsecurity,
       'has_children', EXISTS (SELECT 1 FROM pg_catalog.pg_inherits i WHERE i.inhparent = c.oid),
       'parent', (
@@ -68,7 +68,7 @@ SELECT pg_catalog.jsonb_build_object(
         SELECT 1 FROM pg_catalog.pg_rewrite r WHERE r.ev_class = c.oid AND r.rulename <> '_RETURN'),
       'columns', CASE WHEN c.relkind IN ('i', 'I', 'S') THEN '[]' ELSE COALESCE((
         SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
-          'name', a.attname, 'type', a.atttypid::pg_catalog.int8,
+          'name', a.attname, 'number', a.attnum, 'type', a.atttypid::pg_catalog.int8,
           'type_name', pg_catalog.format_type(a.atttypid, a.atttypmod),
           'collation', a.attcollation::pg_catalog.int8, 'not_null', a.attnotnull,
           'default', CASE WHEN a.atthasdef AND a.attgenerated = '' THEN (
@@ -111,10 +111,23 @@ SELECT pg_catalog.jsonb_build_object(
     WHERE NOT EXISTS (
       SELECT 1 FROM pg_catalog.pg_depend d
       WHERE d.classid = 'pg_catalog.pg_operator'::pg_catalog.regclass AND d.objid = o.oid AND d.deptype = 'e')), '[]'),
-  'types', COALESCE((
-    SELECT pg_catalog.jsonb_object_agg(
-      pg_catalog.quote_ident(v.nspname) || '.' || pg_catalog.quote_ident(t.typname), t.oid::pg_catalog.int8)
-    FROM pg_catalog.pg_type t JOIN visible v ON v.oid = t.typnamespace), '{}')
+  'user_types', COALESCE((
+    SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
+      'name', pg_catalog.quote_ident(v.nspname) || '.' || pg_catalog.quote_ident(t.typname),
+      'oid', t.oid::pg_catalog.int8, 'kind', t.typtype, 'base', t.typbasetype::pg_catalog.int8,
+      'element', COALESCE((
+        SELECT e.oid::pg_catalog.int8 FROM pg_catalog.pg_type e WHERE e.oid = t.typelem AND e.typarray = t.oid), 0),
+      'subtype', COALESCE((
+        SELECT r.rngsubtype::pg_catalog.int8 FROM pg_catalog.pg_range r WHERE r.rngtypid = t.oid), 0),
+      'range', COALESCE((
+        SELECT r.rngtypid::pg_catalog.int8 FROM pg_catalog.pg_range r WHERE r.rngmultitypid = t.oid), 0),
+      'fields', CASE WHEN t.typtype = 'c' THEN COALESCE((
+        SELECT pg_catalog.jsonb_agg(a.atttypid::pg_catalog.int8 ORDER BY a.attnum) FROM pg_catalog.pg_attribute a
+        WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped), '[]') ELSE '[]' END,
+      'labels', CASE WHEN t.typtype = 'e' THEN COALESCE((
+        SELECT pg_catalog.jsonb_agg(l.enumlabel ORDER BY l.enumsortorder) FROM pg_catalog.pg_enum l
+        WHERE l.enumtypid = t.oid), '[]') ELSE '[]' END) ORDER BY v.nspname, t.typname)
+    FROM pg_catalog.pg_type t JOIN visible v ON v.oid = t.typnamespace), '[]')
 )::pg_catalog.text
 FROM settled
 "#;
@@ -145,8 +158,30 @@ pub struct ShardSchema {
     pub functions: Vec<FunctionFacts>,
     /// Names of operators that users made.
     pub operators: Vec<String>,
-    /// Types outside pg_catalog, as quoted qualified names → OID on this shard.
-    pub types: BTreeMap<String, u32>,
+    #[serde(default)]
+    pub user_types: Vec<TypeFacts>,
+}
+
+/// A type outside pg_catalog. Numbers are this shard's.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct TypeFacts {
+    /// Quoted and qualified.
+    pub name: String,
+    pub oid: u32,
+    /// `typtype`: b base (arrays too), c composite, d domain, e enum, m multirange, p pseudo-type, r range
+    pub kind: String,
+    /// The type below a domain, else 0.
+    pub base: u32,
+    /// The type of a true array's elements, else 0.
+    pub element: u32,
+    /// The type below a range, else 0.
+    pub subtype: u32,
+    /// The range type of a multirange, else 0.
+    pub range: u32,
+    /// The types of a composite type's fields, in their order.
+    pub fields: Vec<u32>,
+    /// The labels of an enum, in their order.
+    pub labels: Vec<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -180,6 +215,8 @@ pub struct NameFacts {
 pub struct RelationFacts {
     pub schema: String,
     pub name: String,
+    #[serde(default)]
+    pub oid: u32,
     /// `relkind`: r p v m f S i I
     pub kind: String,
     pub row_security: bool,
@@ -197,6 +234,9 @@ pub struct RelationFacts {
 #[derive(Clone, Debug, Deserialize)]
 pub struct ColumnFacts {
     pub name: String,
+    /// `attnum`
+    #[serde(default)]
+    pub number: i16,
     #[serde(rename = "type")]
     pub type_oid: u32,
     pub type_name: String,

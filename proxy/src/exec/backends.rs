@@ -197,6 +197,7 @@ impl Backends {
                 self.held.len() - 1
             }
         };
+        self.tell_numbers(index, shard);
         let held = self.held.get_mut(index).ok_or_else(|| Error::internal("a lease is gone"))?;
         if held.lease.dead {
             return Err(Error::new(
@@ -224,6 +225,31 @@ impl Backends {
             self.transaction.clock.get_or_insert(shard);
         }
         Ok(held)
+    }
+
+    /// The catalog as the session sees it.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        match &self.transaction.overlay {
+            Some(snapshot) => Arc::clone(snapshot),
+            None => self.database.snapshot(),
+        }
+    }
+
+    /// How the connection's object identifiers are translated, by the catalog of now.
+    fn tell_numbers(&mut self, index: usize, shard: ShardId) {
+        let Some(held) = self.held.get_mut(index).filter(|_| self.database.config.shards.len() > 1) else { return };
+        let current;
+        let catalog = match &self.transaction.overlay {
+            Some(snapshot) => &snapshot.catalog,
+            None => {
+                current = self.database.current();
+                &current.catalog
+            }
+        };
+        let oids = catalog.shard_oids(shard);
+        if held.lease.oids.as_ref().map(Arc::as_ptr) != oids.map(Arc::as_ptr) {
+            held.lease.oids = oids.cloned();
+        }
     }
 
     /// A connection from the pool. One on which a session has made variables of its own cannot forget them, only empty

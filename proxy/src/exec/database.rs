@@ -128,6 +128,11 @@ impl Database {
         self.snapshot.load_full()
     }
 
+    /// The same, for a short look.
+    pub fn current(&self) -> arc_swap::Guard<Arc<Snapshot>> {
+        self.snapshot.load()
+    }
+
     pub fn control(&self) -> &Control {
         &self.control
     }
@@ -346,18 +351,16 @@ impl Database {
         problems
     }
 
-    /// A snapshot of what a transaction sees that has changed the schema: the home shard's catalog read over its own
-    /// connection, the others' as they were.
-    pub async fn overlay(&self, home_text: &str) -> Result<Arc<Snapshot>> {
+    /// A snapshot of what a transaction sees that has changed the schema: the catalogs of the shards that take part,
+    /// read over its own connections, the others' as they were.
+    pub async fn overlay(&self, texts: &[(ShardId, String)]) -> Result<Arc<Snapshot>> {
         let reading = self.reading.lock().await;
-        let schema = parse(home_text)?;
-        // What runs on every shard has changed every shard in the same way.
-        let schemas: Vec<Option<ShardSchema>> = reading
-            .schemas
-            .iter()
-            .enumerate()
-            .map(|(i, old)| overlaid(&schema, if i == 0 { None } else { old.as_ref() }))
-            .collect();
+        let mut schemas = reading.schemas.clone();
+        for (shard, text) in texts {
+            if let Some(schema) = schemas.get_mut(usize::from(shard.0)) {
+                *schema = Some(parse(text)?);
+            }
+        }
         let version = VERSIONS.fetch_add(1, Ordering::Relaxed);
         let builtins = reading.builtins.clone().unwrap_or_default();
         let catalog = Catalog::build(&self.config, &schemas, builtins, version)
@@ -409,13 +412,4 @@ impl Database {
 
 fn parse(text: &str) -> Result<ShardSchema> {
     serde_json::from_str(text).map_err(|e| Error::internal(format!("the catalog of a shard could not be read: {e}")))
-}
-
-/// What another shard has in a transaction that changed the schema: what runs there runs on every shard that has the
-/// tables, so the home shard's view is taken, but for what only the other shard has.
-fn overlaid(home: &ShardSchema, other: Option<&ShardSchema>) -> Option<ShardSchema> {
-    match other {
-        None => Some(home.clone()),
-        Some(other) => Some(other.clone()),
-    }
 }

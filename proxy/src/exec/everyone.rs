@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::exec::backends::Held;
 use crate::limits;
 use crate::net::Connection;
+use crate::pool::ServerConnection;
 use crate::pool::own_portal;
 use crate::value::Oid;
 use crate::wire::backend;
@@ -34,17 +35,20 @@ pub struct Done {
 pub fn send<'a>(held: &mut Held, steps: impl IntoIterator<Item = Step<'a>>) {
     let unsynced = held.unsynced;
     held.lease.broken = true;
-    let out = &mut held.lease.io.write;
+    let server: &mut ServerConnection = &mut held.lease;
+    let mut types: &[Oid] = &[];
     for step in steps {
         let portal = own_portal();
-        if let Some((text, types)) = step.statement {
-            frontend::put_parse(out, b"", text.as_bytes(), types);
+        if let Some((text, own)) = step.statement {
+            types = own;
+            server.put_parse(b"", text.as_bytes(), types);
         }
-        frontend::put_bind(out, portal.as_bytes(), b"", step.tail);
+        server.put_bind(portal.as_bytes(), b"", step.tail, types);
+        let out = &mut server.io.write;
         frontend::put_execute(out, portal.as_bytes(), 0);
         frontend::put_close_portal(out, portal.as_bytes());
     }
-    frontend::put_empty(out, if unsynced { frontend::FLUSH } else { frontend::SYNC });
+    frontend::put_empty(&mut server.io.write, if unsynced { frontend::FLUSH } else { frontend::SYNC });
 }
 
 /// Reads the answers to `steps` steps. `on_row` is given the number of the step and the body of each DataRow, with the

@@ -100,7 +100,7 @@ pub async fn carriers<'c>(
     types: &[Oid],
     collation: impl Fn(usize) -> &'c FinalCollation,
 ) -> Result<Vec<Carried>> {
-    let list: Vec<String> = types.iter().map(Oid::to_string).collect();
+    let list: Vec<String> = types.iter().map(|oid| held.lease.own_type(*oid).to_string()).collect();
     let sql = format!(
         "SELECT t.oid::pg_catalog.int8, t.typarray::pg_catalog.int8, t.typtype, t.typcollation <> 0, \
          t.typsend <> 0 AND t.typreceive <> 0, pg_catalog.format_type(t.oid, NULL), t.typcategory \
@@ -117,8 +117,9 @@ pub async fn carriers<'c>(
             Error::unsupported(format!("a column of {} over several shards", oid::describe(*type_oid)))
                 .hint("Cast it to text, or name one value of the shard key in WHERE.")
         };
-        let row = answer.rows.iter().find(|r| text(r, 0) == type_oid.to_string()).ok_or_else(refused)?;
-        let array: Oid = text(row, 1).parse().unwrap_or(0);
+        let own = held.lease.own_type(*type_oid).to_string();
+        let row = answer.rows.iter().find(|r| text(r, 0) == own).ok_or_else(refused)?;
+        let array = held.lease.home_type(text(row, 1).parse().unwrap_or(0));
         let (kind, collates, binary, name, category) =
             (text(row, 2), text(row, 3) == "t", text(row, 4) == "t", text(row, 5), text(row, 6));
         if !matches!(kind.as_str(), "b" | "e" | "r" | "m") {
@@ -224,9 +225,9 @@ pub async fn run(held: &mut Held, sql: &str, types: &[Oid], values: &[impl AsRef
     let portal = own_portal();
     let server: &mut ServerConnection = &mut held.lease;
     server.broken = true;
+    server.put_parse(b"", sql.as_bytes(), types);
+    server.put_bind(portal.as_bytes(), b"", &tail, types);
     let out = &mut server.io.write;
-    frontend::put_parse(out, b"", sql.as_bytes(), types);
-    frontend::put_bind(out, portal.as_bytes(), b"", &tail);
     frontend::put_execute(out, portal.as_bytes(), 0);
     frontend::put_close_portal(out, portal.as_bytes());
     frontend::put_empty(out, if unsynced { frontend::FLUSH } else { frontend::SYNC });

@@ -81,17 +81,25 @@ impl Relay {
             };
             let is_row = matches!(head.tag, backend::DATA_ROW | backend::COPY_DATA);
             if rest.len() < head.total {
-                if is_row && head.total > PARTIAL_FRAME {
+                // What is looked into is waited for whole.
+                if is_row && head.total > PARTIAL_FRAME && server.rows.is_none() {
                     self.left = head.total - rest.len();
                     at = buffer.len();
                 }
+                break;
+            }
+            if (!is_row || server.rows.is_some())
+                && let Err(error) =
+                    server.translate(head.tag, buffer.get_mut(at + HEAD..at + head.total).unwrap_or_default())
+            {
+                result = Err(error);
                 break;
             }
             if is_row {
                 at += head.total;
                 continue;
             }
-            let body = rest.get(HEAD..head.total).unwrap_or_default();
+            let body = buffer.get(at + HEAD..at + head.total).unwrap_or_default();
             if !backend::is_whole(head.tag, body) {
                 result = Err(backend::malformed(head.tag));
                 break;

@@ -86,7 +86,7 @@ pub fn prepare(server: &mut ServerConnection, number: u64, text: &[u8], types: &
     if server.statements.get(&number).is_some() {
         return false;
     }
-    frontend::put_parse(&mut server.io.write, statement_name(number).as_bytes(), text, types);
+    server.put_parse(statement_name(number).as_bytes(), text, types);
     server.statements.put(number, ());
     true
 }
@@ -155,6 +155,7 @@ pub async fn describe(held: &mut Held, number: u64, text: &[u8], types: &[Oid]) 
     let unsynced = held.unsynced;
     let server: &mut ServerConnection = &mut held.lease;
     server.broken = true;
+    server.unknown_type = false;
     prepare_here(server, number, text, types);
     frontend::put_describe_statement(&mut server.io.write, statement_name(number).as_bytes());
     frontend::put_empty(&mut server.io.write, if unsynced { frontend::FLUSH } else { frontend::SYNC });
@@ -179,6 +180,7 @@ pub async fn describe(held: &mut Held, number: u64, text: &[u8], types: &[Oid]) 
     }
     match failure {
         Some(error) => Err(error),
+        None if server.unknown_type => Err(server.lacks_type()),
         None => Ok(description),
     }
 }
@@ -268,7 +270,7 @@ pub async fn run(
     let one = Execution { shards: execution.shards.get(..1).unwrap_or_default(), ..*execution };
     let arrays = merge.take_arrays(&last.elements);
     let mut answer = Merge::pass(one.formats.len());
-    if let Err(error) = start_last(backends, &one, &last, &parameters, &arrays).await {
+    if let Err(error) = start_last(backends, &one, &last, description, &parameters, &arrays).await {
         return bring_back(backends, one.shards, Ok(Err(error))).await.map(|r| r.map(|()| 0));
     }
     drop(arrays);
@@ -319,15 +321,16 @@ async fn start_last(
     backends: &mut Backends,
     execution: &Execution<'_>,
     last: &FinalStatement,
+    description: &Description,
     parameters: &[u8],
     arrays: &[BytesMut],
 ) -> Result<()> {
-    let mut tail = finish::with_values(parameters, arrays)?;
-    tail.put_u16(u16::try_from(execution.formats.len()).unwrap_or(u16::MAX));
-    execution.formats.iter().for_each(|format| tail.put_i16(*format));
+    let tail = with_formats(&finish::with_values(parameters, arrays)?, execution.formats);
     let first = execution.shards.first().copied().ok_or_else(|| Error::internal("a scatter over no shards"))?;
     let held = backends.find(first).ok_or_else(|| Error::internal("a lease is gone"))?;
     put_bind(held, last.number, last.text.as_bytes(), &last.types, &tail);
+    let types = description.fields.iter().flatten().map(|f| f.type_oid);
+    held.lease.rows = held.lease.row_numbers(types.zip(execution.formats.iter().copied()))?;
     put_execute(held);
     flush(held).await
 }
@@ -337,7 +340,7 @@ fn put_bind(held: &mut Held, number: u64, text: &[u8], types: &[Oid], tail: &[u8
     let server: &mut ServerConnection = &mut held.lease;
     server.broken = true;
     prepare_here(server, number, text, types);
-    frontend::put_bind(&mut server.io.write, b"", statement_name(number).as_bytes(), tail);
+    server.put_bind(b"", statement_name(number).as_bytes(), tail, types);
 }
 
 /// Adds the execution of what is bound, with the end that its connection needs.
@@ -369,10 +372,6 @@ async fn start<'r>(
 ) -> Result<Started<'r>> {
     let fields = description.fields.as_deref().unwrap_or_default();
     let client_types: Vec<Oid> = fields.iter().map(|f| f.type_oid).collect();
-    let catalog = Arc::clone(&backends.database.snapshot().catalog);
-    if client_types.iter().any(|t| catalog.differing_types.contains(t)) {
-        return Err(differing("a scattered statement that returns"));
-    }
     // Every connection first: one that cannot be had must not leave others at work.
     for &shard in execution.shards {
         backends.acquire(shard, variables).await?;
@@ -399,17 +398,14 @@ async fn start<'r>(
     }
     let types = shard_types(held, execution, &params).await?;
     let bound = backends.database.config.merge_bytes;
-    let mut tail = parameters.clone();
+    let formats;
     let (merge, last) = match &execution.plan.layout {
         Layout::Final(last) => {
-            if types.iter().any(|t| catalog.differing_types.contains(t)) {
-                return Err(differing("a statement over several shards that reads"));
-            }
+            refuse_unequal(backends, &types)?;
             let held = backends.find(first).ok_or_else(|| Error::internal("a lease is gone"))?;
             let last = finish::statement(held, execution.planned, last, &types, &params, description).await?;
             finish::check_text(held, variables, &last.formats)?;
-            tail.put_u16(u16::try_from(last.formats.len()).unwrap_or(u16::MAX));
-            last.formats.iter().for_each(|format| tail.put_i16(*format));
+            formats = last.formats.clone();
             (Merge::gather(types.len(), execution.shards.len(), bound), Some(last))
         }
         Layout::Rows { .. } | Layout::Grouped { .. } => {
@@ -423,12 +419,17 @@ async fn start<'r>(
                 }
                 (merge, _) => merge?,
             };
-            put_result_formats(&mut tail, &columns, execution.formats);
+            formats = result_formats(&columns, execution.formats);
             (merge, None)
         }
     };
     let (number, text) = (execution.planned.scatter_number, execution.text.as_bytes());
+    let tail = with_formats(&parameters, &formats);
     let put = |held: &mut Held| put_bind(held, number, text, &params, &tail);
+    for &shard in execution.shards {
+        let held = backends.find(shard).ok_or_else(|| Error::internal("a lease is gone"))?;
+        held.lease.rows = held.lease.row_numbers(types.iter().copied().zip(formats.iter().copied()))?;
+    }
     let bound = snapshots::bind(backends, room, variables, execution.shards, put).await?;
     execute_all(backends, execution.shards).await?;
     Ok(Started { merge, last, parameters, bound })
@@ -455,21 +456,35 @@ fn otherwise<'a>(execution: &Execution<'a>) -> Option<Execution<'a>> {
     Some(Execution { planned, plan, text, limit: None, offset: 0, ..*execution })
 }
 
-fn differing(what: &str) -> Error {
-    Error::unsupported(format!("{what} this user-defined type is not supported yet"))
-        .detail("Its object identifier differs from shard to shard.")
-        .hint("Cast the column to text, or fix the shard key.")
+/// Types that are defined otherwise on some shard have no order, and no text, that all shards agree on.
+fn refuse_unequal(backends: &Backends, types: &[Oid]) -> Result<()> {
+    let catalog = &backends.snapshot().catalog;
+    if types.iter().any(|t| catalog.unequal_types.contains(t)) {
+        return Err(Error::unsupported(
+            "a statement over several shards that compares or computes values of this user-defined type",
+        )
+        .detail("The type is not defined alike on every shard.")
+        .hint("Make the type the same on every shard."));
+    }
+    Ok(())
 }
 
 /// Client columns in the client's format, hidden ones in binary.
-fn put_result_formats(out: &mut BytesMut, columns: &[ShardColumn], formats: &[i16]) {
-    out.put_u16(u16::try_from(columns.len()).unwrap_or(u16::MAX));
-    for column in columns {
-        out.put_i16(match column {
-            ShardColumn::Client(n) => formats.get(*n).copied().unwrap_or(0),
-            ShardColumn::Hidden => 1,
-        });
-    }
+fn result_formats(columns: &[ShardColumn], formats: &[i16]) -> Vec<i16> {
+    let format = |column: &ShardColumn| match column {
+        ShardColumn::Client(n) => formats.get(*n).copied().unwrap_or(0),
+        ShardColumn::Hidden => 1,
+    };
+    columns.iter().map(format).collect()
+}
+
+/// Parameter formats and values, and behind them the formats of the result.
+fn with_formats(parameters: &[u8], formats: &[i16]) -> BytesMut {
+    let mut tail = BytesMut::with_capacity(parameters.len() + 2 + 2 * formats.len());
+    tail.put_slice(parameters);
+    tail.put_u16(u16::try_from(formats.len()).unwrap_or(u16::MAX));
+    formats.iter().for_each(|format| tail.put_i16(*format));
+    tail
 }
 
 /// Feeds the answers of the shards until nothing more is wanted of them.
@@ -539,8 +554,15 @@ fn feed<J: Join>(
                 break;
             }
         };
-        let body = rest.get(crate::wire::HEAD..head.total).unwrap_or_default();
-        at += head.total;
+        let (start, end) = (at + crate::wire::HEAD, at + head.total);
+        if server.rows.is_some()
+            && let Err(error) = server.translate(head.tag, buffer.get_mut(start..end).unwrap_or_default())
+        {
+            result = Err(error);
+            break;
+        }
+        let body = buffer.get(start..end).unwrap_or_default();
+        at = end;
         match server.is_ahead(head.tag, body) {
             Ok(true) => continue,
             Ok(false) => {}
@@ -641,6 +663,7 @@ pub(super) async fn bring_back(
     let mut outcome = outcome?;
     for &shard in shards {
         let Some(held) = backends.find(shard) else { continue };
+        held.lease.rows = None;
         if let Err(error) = drain(held).await
             && outcome.is_ok()
         {

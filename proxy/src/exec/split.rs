@@ -20,6 +20,7 @@ use crate::pool::ServerConnection;
 use crate::value::Oid;
 use crate::variables::Variables;
 use crate::wire::backend;
+use crate::wire::backend::Field;
 use crate::wire::frontend;
 use bytes::BufMut;
 use bytes::Bytes;
@@ -40,7 +41,8 @@ pub struct Execution<'a> {
     pub texts: &'a [ShardText],
     /// Types of the client's parameters: a shard's text may leave some of them out.
     pub types: &'a [Oid],
-    /// The format of each column of RETURNING.
+    /// The columns of RETURNING, as the client was told, and the format of each.
+    pub returning: Option<&'a [Field]>,
     pub formats: &'a [i16],
     /// For each row that comes back, which of the texts gives it; `None`: one text's rows after the other's.
     pub order: Option<Vec<u16>>,
@@ -95,6 +97,8 @@ async fn start<'r>(
     for text in execution.texts {
         let held = backends.acquire(text.shard, variables).await?;
         held.unsynced |= execution.in_pipeline;
+        let columns = execution.returning.iter().flat_map(|fields| fields.iter()).map(|f| f.type_oid);
+        held.lease.rows = held.lease.row_numbers(columns.zip(execution.formats.iter().copied()))?;
     }
     backends.take_together(shards, variables).await?;
     let put = |held: &mut Held| {
@@ -102,9 +106,8 @@ async fn start<'r>(
         let server: &mut ServerConnection = &mut held.lease;
         server.changed.clear();
         server.broken = true;
-        let out = &mut server.io.write;
-        frontend::put_parse(out, b"", text.text.as_bytes(), execution.types);
-        frontend::put_bind(out, b"", b"", &bind_tail(&text.parameters, execution.formats));
+        server.put_parse(b"", text.text.as_bytes(), execution.types);
+        server.put_bind(b"", b"", &bind_tail(&text.parameters, execution.formats), execution.types);
     };
     let bound = if execution.reads {
         snapshots::bind(backends, room, variables, shards, put).await?

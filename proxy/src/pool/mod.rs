@@ -3,6 +3,7 @@
 mod cancel;
 mod connect;
 mod lease;
+mod numbers;
 mod server;
 
 pub use cancel::CancelSlot;
@@ -11,6 +12,7 @@ pub use connect::Connector;
 pub use lease::Lease;
 pub use lease::Pool;
 pub use lease::PoolCounts;
+pub use numbers::RowNumbers;
 pub use server::Answer;
 pub use server::ServerConnection;
 pub use server::own_portal;

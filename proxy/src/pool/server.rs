@@ -1,11 +1,13 @@
 //! One connection to one PostgreSQL, logged in.
 
+use crate::catalog::oids::ShardOids;
 use crate::error::Error;
 use crate::error::Result;
 use crate::error::codes;
 use crate::net::Connection;
 use crate::net::lost;
 use crate::pool::CancelTarget;
+use crate::pool::RowNumbers;
 use crate::variables::applied::Applied;
 use crate::wire::Status;
 use crate::wire::backend;
@@ -42,6 +44,12 @@ pub struct ServerConnection {
     pub changed: Vec<String>,
     /// Whole frames that are the client's although they came beside an answer of our own: notifications.
     pub news: BytesMut,
+    /// Its object identifiers against the home shard's, unless it is the home shard.
+    pub oids: Option<Arc<ShardOids>>,
+    /// What is looked into in the rows that come.
+    pub rows: Option<Arc<RowNumbers>>,
+    /// It has described something with a type that is not known on the home shard.
+    pub unknown_type: bool,
     /// Parse and Close messages whose answers are still to come, outside a client's pipeline.
     unconfirmed: VecDeque<Unconfirmed>,
     /// A frame to forward in place of the one that was just looked at.
@@ -112,6 +120,9 @@ impl ServerConnection {
             parameters,
             changed: Vec::new(),
             news: BytesMut::new(),
+            oids: None,
+            rows: None,
+            unknown_type: false,
             unconfirmed: VecDeque::new(),
             instead: None,
         }
@@ -221,7 +232,7 @@ impl ServerConnection {
         }
         loop {
             let frame = self.io.cut().inspect_err(|_| self.dead = true)?;
-            if let Some((tag, body)) = frame {
+            if let Some((tag, mut body)) = frame {
                 if !backend::is_whole(tag, &body) {
                     self.dead = true;
                     return Err(backend::malformed(tag));
@@ -229,6 +240,7 @@ impl ServerConnection {
                 if self.is_ahead(tag, &body)? {
                     continue;
                 }
+                self.translate(tag, &mut body).inspect_err(|_| self.dead = true)?;
                 match tag {
                     backend::PARAMETER_STATUS => self.note_parameter(&body),
                     backend::NOTICE => frontend::frame(notices, tag, |b| b.extend_from_slice(&body)),

@@ -7,6 +7,7 @@ use crate::catalog::QualifiedName;
 use crate::catalog::ShardId;
 use crate::catalog::schema::QUERY;
 use crate::error::Error;
+use crate::exec::backends::Held;
 use crate::exec::backends::run_on;
 use crate::plan::EverywherePlan;
 use crate::plan::MARKS;
@@ -234,14 +235,11 @@ impl Session {
 
     /// The catalog as the transaction sees it now, read over its own connection to the home shard.
     pub(super) async fn renew_overlay(&mut self) -> Outcome {
-        let held = self.backends.acquire(HOME, &self.variables).await?;
-        // What the query sets for itself must not last to the end of the client's transaction.
-        run_on(held, "SAVEPOINT shardway_catalog").await?;
-        let answer = run_on(held, QUERY).await?;
-        run_on(held, "ROLLBACK TO SAVEPOINT shardway_catalog").await?;
-        run_on(held, "RELEASE SAVEPOINT shardway_catalog").await?;
-        let text = answer.text().ok_or_else(|| Error::internal("the catalog query gave no row"))?;
-        self.backends.transaction.overlay = Some(self.backends.database.overlay(&text).await?);
+        self.backends.acquire(HOME, &self.variables).await?;
+        let taking_part = self.backends.held.iter_mut().filter(|held| held.joined || held.shard == HOME);
+        let read = futures::future::join_all(taking_part.map(read_catalog)).await;
+        let texts: Vec<(ShardId, String)> = read.into_iter().collect::<Result<_, Error>>()?;
+        self.backends.transaction.overlay = Some(self.backends.database.overlay(&texts).await?);
         Ok(())
     }
 
@@ -344,4 +342,15 @@ fn defaults_query(table: &QualifiedName) -> String {
 
 fn shards_text(names: &[String]) -> String {
     format!("shard{} {}", if names.len() == 1 { "" } else { "s" }, names.join(", "))
+}
+
+/// A shard's catalog as the transaction on this connection sees it.
+async fn read_catalog(held: &mut Held) -> Result<(ShardId, String), Error> {
+    // What the query sets for itself must not last to the end of the client's transaction.
+    run_on(held, "SAVEPOINT shardway_catalog").await?;
+    let answer = run_on(held, QUERY).await?;
+    run_on(held, "ROLLBACK TO SAVEPOINT shardway_catalog").await?;
+    run_on(held, "RELEASE SAVEPOINT shardway_catalog").await?;
+    let text = answer.text().ok_or_else(|| Error::internal("the catalog query gave no row"))?;
+    Ok((held.shard, text))
 }

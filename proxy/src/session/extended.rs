@@ -11,6 +11,7 @@ use crate::exec::scatter::statement_name;
 use crate::plan::Plan;
 use crate::plan::RowsPlan;
 use crate::plan::TellsTime;
+use crate::pool::RowNumbers;
 use crate::route::Param;
 use crate::route::Route;
 use crate::route::Values;
@@ -193,7 +194,7 @@ impl Session {
                         }
                         None => self.bind_remote(shard, planned, bind.portal, bind.tail, Owed::Bind).await?,
                     }
-                    Ok(Portal::Remote { shard, planned: Arc::clone(planned) })
+                    self.remote(shard, bind, prepared)
                 }
                 _ => Err(Error::internal("a route was not resolved").into()),
             },
@@ -202,7 +203,7 @@ impl Session {
                     Route::One(shard) => {
                         self.before_whole(&explain.inner, shard).await?;
                         self.bind_remote(shard, planned, bind.portal, bind.tail, Owed::Bind).await?;
-                        Ok(Portal::Remote { shard, planned: Arc::clone(planned) })
+                        self.remote(shard, bind, prepared)
                     }
                     _ if params.is_empty() => Ok(local()),
                     _ => {
@@ -215,16 +216,27 @@ impl Session {
             Plan::Session => match self.shard_of_rows(&planned.command) {
                 Some(shard) => {
                     self.bind_text(shard, &planned.text, &[], bind.portal, bind.tail).await?;
-                    Ok(Portal::Remote { shard, planned: Arc::clone(planned) })
+                    self.remote(shard, bind, prepared)
                 }
                 None => Ok(local()),
             },
             Plan::Unknown(_) => {
                 self.bind_text(HOME, &planned.text, &[], bind.portal, bind.tail).await?;
-                Ok(Portal::Remote { shard: HOME, planned: Arc::clone(planned) })
+                self.remote(HOME, bind, prepared)
             }
             _ => Ok(local()),
         }
+    }
+
+    /// A portal that was bound on a shard.
+    fn remote(&mut self, shard: ShardId, bind: &Bind<'_>, prepared: &Prepared) -> Outcome<Portal> {
+        let fields = prepared.description.as_ref().and_then(|d| d.fields.as_deref()).unwrap_or_default();
+        let columns = fields.iter().enumerate().map(|(n, field)| (field.type_oid, bind.result_format(n)));
+        let rows = match self.backends.find(shard) {
+            Some(held) => held.lease.row_numbers(columns)?,
+            None => None,
+        };
+        Ok(Portal::Remote { shard, planned: Arc::clone(&prepared.planned), rows })
     }
 
     /// Commands that give rows and leave nothing behind: where they run, as they stand.
@@ -291,7 +303,7 @@ impl Session {
                 self.pipeline.owed.push_back(Owed::OwnClose(number));
             }
         }
-        frontend::put_bind(&mut held.lease.io.write, portal, statement_name(planned.number).as_bytes(), tail);
+        held.lease.put_bind(portal, statement_name(planned.number).as_bytes(), tail, params);
         self.pipeline.owed.push_back(owed);
         Ok(())
     }
@@ -302,8 +314,8 @@ impl Session {
         let held = self.backends.acquire(shard, &self.variables).await?;
         held.unsynced = true;
         held.lease.broken = true;
-        frontend::put_parse(&mut held.lease.io.write, b"", text.as_bytes(), types);
-        frontend::put_bind(&mut held.lease.io.write, portal, b"", tail);
+        held.lease.put_parse(b"", text.as_bytes(), types);
+        held.lease.put_bind(portal, b"", tail, types);
         self.pipeline.owed.extend([Owed::OwnUnnamed, Owed::Bind]);
         Ok(())
     }
@@ -452,30 +464,40 @@ impl Session {
                 self.drain(false).await?;
                 Box::pin(self.execute_local(&prepared, &parameters)).await
             }
-            Some(Portal::Remote { shard, planned }) => {
-                let (shard, planned) = (*shard, Arc::clone(planned));
+            Some(Portal::Remote { shard, planned, rows }) => {
+                let (shard, planned, rows) = (*shard, Arc::clone(planned), rows.clone());
                 // Its data follow: they are not ours to read.
                 let copies = planned.command == Command::Copy;
-                self.execute_remote(shard, name, max_rows, Owed::Execute(planned)).await?;
+                self.execute_remote(shard, name, max_rows, Owed::Execute(planned), rows).await?;
                 if copies {
                     self.drain(false).await?;
                 }
                 Ok(())
             }
             None => match self.shard_of_portal(name)? {
-                Some(shard) => self.execute_remote(shard, name, max_rows, Owed::ExecuteText).await,
+                Some(shard) => self.execute_remote(shard, name, max_rows, Owed::ExecuteText, None).await,
                 None => Err(no_portal(name).into()),
             },
         }
     }
 
-    async fn execute_remote(&mut self, shard: ShardId, name: &[u8], max_rows: i32, owed: Owed) -> Outcome {
+    async fn execute_remote(
+        &mut self,
+        shard: ShardId,
+        name: &[u8],
+        max_rows: i32,
+        owed: Owed,
+        rows: Option<Arc<RowNumbers>>,
+    ) -> Outcome {
         self.aim(shard).await?;
         let held = self.backends.acquire(shard, &self.variables).await?;
         held.unsynced = true;
         held.lease.broken = true;
         frontend::put_execute(&mut held.lease.io.write, name, max_rows);
-        self.pipeline.owed.push_back(owed);
+        match rows {
+            None => self.pipeline.owed.push_back(owed),
+            rows => self.pipeline.owed.extend([Owed::Rows(rows), owed, Owed::Rows(None)]),
+        }
         Ok(())
     }
 

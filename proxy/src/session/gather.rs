@@ -84,10 +84,10 @@ impl Session {
         writes::render(&gathered.read, write.text, tokens, &[], &mut text);
         let texts = [ShardText { shard: HOME, text, parameters: parameters(write.params, |_| true) }];
         let formats = vec![0; gathered.columns];
-        let types = self.types(write.description, 1);
         let execution = split::Execution {
             texts: &texts,
-            types: &types,
+            types: &write.description.params,
+            returning: None,
             formats: &formats,
             order: None,
             reads: true,

@@ -24,10 +24,7 @@ const BY_TEXT: u8 = 2;
 
 impl Session {
     pub(super) fn snapshot(&self) -> Arc<Snapshot> {
-        match &self.backends.transaction.overlay {
-            Some(snapshot) => Arc::clone(snapshot),
-            None => self.backends.database.snapshot(),
-        }
+        self.backends.snapshot()
     }
 
     pub(super) fn conforming_strings(&self) -> bool {

@@ -15,6 +15,7 @@ use crate::exec::relay::Action;
 use crate::exec::relay::Relay;
 use crate::limits;
 use crate::plan::Plan;
+use crate::pool::RowNumbers;
 use crate::pool::ServerConnection;
 use crate::session::Failure;
 use crate::session::Outcome;
@@ -57,6 +58,8 @@ pub enum Owed {
     ClosePortal,
     /// Made here.
     Local(Bytes),
+    /// No reply: what is looked into in the rows that come next.
+    Rows(Option<Arc<RowNumbers>>),
     /// No reply: what is to be taken back if an error comes before this point. Until the replies ahead have come, what
     /// we did for a later message is not certain to count.
     Undo(Undo),
@@ -399,7 +402,7 @@ impl Session {
     /// `Reported`: the server's error, which the client has; others as always.
     pub(super) async fn drain(&mut self, sync: bool) -> Outcome<Drained> {
         self.give_kept();
-        give_locals(&mut self.pipeline.owed, &mut self.client.write);
+        give_locals(&mut self.pipeline.owed, &mut self.client.write, None);
         let shard = match self.pipeline.target {
             Some(shard) if sync || !self.pipeline.owed.is_empty() => shard,
             _ => return Ok(Drained::Open),
@@ -465,7 +468,7 @@ impl Session {
         let skipped = VecDeque::new();
         let mut exchange = Exchange { owed, executed, skipped, waiting: sync, copying: false, failure: None };
         loop {
-            give_locals(exchange.owed, &mut client.write);
+            give_locals(exchange.owed, &mut client.write, Some(&mut held.lease));
             if exchange.owed.is_empty() && !exchange.waiting {
                 break;
             }
@@ -484,6 +487,7 @@ impl Session {
                 return Err(broken.into());
             }
         }
+        held.lease.rows = None;
         let failure = exchange.failure;
         if !exchange.skipped.is_empty() {
             self.pipeline.owed = exchange.skipped;
@@ -540,7 +544,7 @@ impl Exchange<'_> {
             _ => answer_to(self.owed.pop_front(), tag, self.executed)?,
         };
         let stop = match self.owed.front() {
-            Some(Owed::Local(_) | Owed::Undo(_)) => true,
+            Some(Owed::Local(_) | Owed::Undo(_) | Owed::Rows(_)) => true,
             Some(_) => false,
             None => !self.waiting,
         };
@@ -568,12 +572,16 @@ impl Exchange<'_> {
     }
 }
 
-/// Gives the replies of our own that are next.
-fn give_locals(owed: &mut VecDeque<Owed>, out: &mut BytesMut) {
-    while let Some(Owed::Local(_) | Owed::Undo(_)) = owed.front() {
-        if let Some(Owed::Local(bytes)) = owed.pop_front() {
-            out.extend_from_slice(&bytes);
+/// Gives the replies of our own that are next, and tells the server's connection (where it is at hand) of the rows.
+fn give_locals(owed: &mut VecDeque<Owed>, out: &mut BytesMut, mut server: Option<&mut ServerConnection>) {
+    loop {
+        match (owed.front_mut(), &mut server) {
+            (Some(Owed::Local(bytes)), _) => out.extend_from_slice(bytes),
+            (Some(Owed::Undo(_)), _) => {}
+            (Some(Owed::Rows(rows)), Some(server)) => server.rows = rows.take(),
+            _ => return,
         }
+        owed.pop_front();
     }
 }
 

@@ -14,6 +14,7 @@ use crate::plan::ScatterPlan;
 use crate::plan::Target;
 use crate::plan::TellsTime;
 use crate::plan::writes::WritePlan;
+use crate::pool::RowNumbers;
 use crate::route::Param;
 use crate::route::Route;
 use crate::session::Outcome;
@@ -39,6 +40,8 @@ pub enum Portal {
     Remote {
         shard: ShardId,
         planned: Arc<Planned>,
+        /// What is looked into in its rows.
+        rows: Option<Arc<RowNumbers>>,
     },
     Scatter(Box<ScatterPortal>),
     /// A write to reference tables.

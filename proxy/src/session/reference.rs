@@ -32,7 +32,6 @@ use crate::session::portal::Portal;
 use crate::session::portal::no_portal;
 use crate::session::rows::NO_VALUES;
 use crate::sql::lexer;
-use crate::value::Oid;
 use crate::wire::backend;
 use crate::wire::frontend;
 use crate::wire::read::row_values;
@@ -196,11 +195,8 @@ impl Session {
     async fn repeat(&mut self, portal: &EveryonePortal, lock: &str, lead: &str, shards: &[ShardId]) -> Outcome {
         let mut tail = BytesMut::from(&*portal.parameters);
         tail.put_u16(0);
-        // An object identifier of the lead's is another type elsewhere: it is inferred there.
-        let differing = &self.snapshot().catalog.differing_types;
-        let own = |oid: &Oid| if differing.contains(oid) { 0 } else { *oid };
-        let types: Vec<Oid> = portal.description.params.iter().map(own).collect();
-        let steps = [locking(lock), Step { statement: Some((&portal.planned.text, &types)), tail: &tail }];
+        let types = &portal.description.params;
+        let steps = [locking(lock), Step { statement: Some((&portal.planned.text, types)), tail: &tail }];
         for (shard, tags) in self.on_others(&steps, shards).await? {
             let tag = tags.get(1).map_or("", String::as_str);
             if tag != lead {

@@ -37,6 +37,7 @@ use crate::session::pipeline::CHANGED_RESULT;
 use crate::sql::command::Command;
 use crate::sql::normalize::Literal;
 use crate::value::Oid;
+use crate::value::oid::FIRST_USER;
 use crate::wire::Status;
 use crate::wire::backend;
 use crate::wire::frontend;
@@ -313,7 +314,11 @@ impl Session {
                 return Err(broken.into());
             }
         };
+        let unknown_type = std::mem::take(&mut held.lease.unknown_type);
         self.note_changes(shard);
+        if unknown_type {
+            self.backends.database.refresh_soon();
+        }
         self.after_relay(shard, told)
     }
 
@@ -481,6 +486,18 @@ impl Session {
     /// What the server says of the text.
     pub(super) async fn ask(&mut self, shard: ShardId, number: u64, text: &str, types: &[Oid]) -> Outcome<Description> {
         self.drain(false).await?;
+        let described = self.ask_once(shard, number, text, types).await;
+        match &described {
+            Ok(description) if self.knows_types(description) => return described,
+            Err(_) if !self.backends.find(shard).is_some_and(|held| held.lease.unknown_type) => return described,
+            _ => {}
+        }
+        // A type that the catalog does not have may have been made since it was read.
+        Box::pin(self.learn_types()).await;
+        self.ask_once(shard, number, text, types).await
+    }
+
+    async fn ask_once(&mut self, shard: ShardId, number: u64, text: &str, types: &[Oid]) -> Outcome<Description> {
         let transaction = &self.backends.transaction;
         let (is_first, clock) = (transaction.snapshot.is_none() && transaction.writers.is_empty(), transaction.clock);
         let is_held = self.backends.find(shard).is_some();
@@ -494,6 +511,25 @@ impl Session {
             self.backends.transaction.clock = clock;
         }
         Ok(described)
+    }
+
+    /// Whether the catalog has all types of a description, where that matters.
+    fn knows_types(&self, description: &Description) -> bool {
+        let columns = description.fields.iter().flatten().map(|f| f.type_oid);
+        let mut own = columns.chain(description.params.iter().copied()).filter(|oid| *oid >= FIRST_USER).peekable();
+        if own.peek().is_none() || self.backends.database.config.shards.len() == 1 {
+            return true;
+        }
+        let catalog = &self.snapshot().catalog;
+        own.all(|oid| catalog.user_types.contains(&oid))
+    }
+
+    async fn learn_types(&mut self) {
+        if self.backends.transaction.overlay.is_none()
+            && let Err(error) = self.backends.database.refresh_if_old().await
+        {
+            tracing::warn!(%error, "catalog not read");
+        }
     }
 
     /// Any shard that has the tables can describe a statement: where a single table is, if there is one.
@@ -545,8 +581,14 @@ async fn relay(
         relay
             .run(&mut held.lease, client, |server, tag, body| {
                 Ok(match tag {
+                    backend::ROW_DESCRIPTION if server.differing().is_some() => {
+                        // A cursor may be binary.
+                        server.rows = server.row_numbers_of(body)?;
+                        Action::Forward
+                    }
                     backend::READY => {
                         server.note_ready(body)?;
+                        server.rows = None;
                         told.done = true;
                         Action::SwallowStop
                     }

@@ -225,8 +225,7 @@ impl Session {
             }
             _ => None,
         };
-        let types = self.types(write.description, texts.len());
-        self.run_write(write, &texts, &types, order, preface).await
+        self.run_write(write, &texts, &write.description.params, order, preface).await
     }
 
     /// Whether a write that is whole on one shard must take the time from another: the one that joined the
@@ -342,7 +341,6 @@ impl Session {
             }
             several => {
                 self.ran = measure::Ran::Scatter;
-                self.refuse_types(write.description)?;
                 Some(self.begin_writes(several).await?)
             }
         };
@@ -351,7 +349,8 @@ impl Session {
         let reads = !matches!(write.plan.shape, Shape::Rows(_))
             || write.text.as_bytes().windows(6).any(|word| word.eq_ignore_ascii_case(b"select"));
         let (formats, keep) = (write.formats, write.keep);
-        let execution = split::Execution { texts, types, formats, order, keep, reads, in_pipeline };
+        let returning = write.description.fields.as_deref();
+        let execution = split::Execution { texts, types, returning, formats, order, keep, reads, in_pipeline };
         let ran = split::run(&mut self.backends, &mut self.client, &self.variables, execution, preface).await;
         for &shard in &shards {
             self.note_changes(shard);
@@ -379,26 +378,6 @@ impl Session {
                 Ok(written)
             }
         }
-    }
-
-    /// Types of the parameters. On one shard, whose text has all of them, the server infers those that it knows by
-    /// another number.
-    pub(super) fn types(&self, description: &Description, shards: usize) -> Vec<Oid> {
-        let snapshot = self.snapshot();
-        let differs = |oid: &Oid| shards == 1 && snapshot.catalog.differing_types.contains(oid);
-        description.params.iter().map(|oid| if differs(oid) { 0 } else { *oid }).collect()
-    }
-
-    /// Types whose numbers differ from shard to shard cannot be told to the client.
-    fn refuse_types(&self, description: &Description) -> Result<()> {
-        let catalog = &self.snapshot().catalog;
-        let columns = description.fields.iter().flatten().map(|f| f.type_oid);
-        if columns.chain(description.params.iter().copied()).any(|t| catalog.differing_types.contains(&t)) {
-            return Err(Error::unsupported("a write over several shards with values of this user-defined type")
-                .detail("Its object identifier differs from shard to shard.")
-                .hint("Cast the value to text, or fix the shard key."));
-        }
-        Ok(())
     }
 }
 

@@ -43,6 +43,12 @@ pub const VARBIT: Oid = 1562;
 pub const NUMERIC: Oid = 1700;
 pub const UUID: Oid = 2950;
 pub const UUID_ARRAY: Oid = 2951;
+pub const REGCLASS: Oid = 2205;
+pub const REGTYPE: Oid = 2206;
+pub const REGCLASS_ARRAY: Oid = 2210;
+pub const REGTYPE_ARRAY: Oid = 2211;
+pub const RECORD: Oid = 2249;
+pub const RECORD_ARRAY: Oid = 2287;
 pub const PG_LSN: Oid = 3220;
 pub const JSONB: Oid = 3802;
 /// The first identifier that a user's object can have (FirstNormalObjectId): such types differ from shard to shard.

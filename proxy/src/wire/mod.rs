@@ -7,6 +7,7 @@
 pub mod backend;
 pub mod copy;
 pub mod frontend;
+pub mod oids;
 pub mod read;
 pub mod startup;
 

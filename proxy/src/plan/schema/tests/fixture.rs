@@ -193,8 +193,9 @@ pub fn catalog() -> Catalog {
         schemas: vec!["public".into()],
         indexes: HashMap::from([(name("orders_pkey"), name("orders")), (name("logs_pkey"), name("logs"))]),
         system: ["pg_class".to_owned()].into(),
-        types: BTreeMap::new(),
-        differing_types: HashSet::new(),
+        oids: Vec::new(),
+        user_types: HashSet::new(),
+        unequal_types: HashSet::new(),
         problems: Vec::new(),
     }
 }
