@@ -8,6 +8,7 @@ pub mod database;
 pub mod everyone;
 pub mod finish;
 pub mod gid;
+pub mod listen;
 pub mod load;
 pub mod relay;
 pub mod room;

@@ -18,6 +18,7 @@ pub mod extended;
 pub mod function_call;
 pub mod gather;
 pub mod handshake;
+pub mod listen;
 pub mod load;
 pub mod lookup;
 pub mod measure;
@@ -45,6 +46,7 @@ use crate::exec::backends::State as TransactionState;
 use crate::exec::relay::Broken;
 use crate::limits;
 use crate::net::Connection;
+use crate::session::listen::Listening;
 use crate::session::pipeline::Pipeline;
 use crate::session::portal::Portal;
 use crate::session::prepared::Prepared;
@@ -118,6 +120,7 @@ pub struct Session {
     cursors: HashMap<String, Cursor>,
     /// Temporary tables, which live on the home shard's pinned connection.
     temporary: Vec<String>,
+    listening: Listening,
     /// `SET shardway.shard`
     forced: Option<ShardId>,
     /// How the statement at work is run.
@@ -190,6 +193,9 @@ impl Session {
                 return Ok(Some(frame));
             }
             self.take_news()?;
+            if !self.backends.transaction.is_block() && !self.pipeline.is_open() {
+                self.hear()?;
+            }
             // Inside a pipeline answers wait for Flush or Sync, or until there are many; an error is told at once, as
             // PostgreSQL does.
             let due = !self.pipeline.is_open() || self.pipeline.skipping;
@@ -222,6 +228,7 @@ impl Session {
             biased;
             got = self.client.fill() => matches!(got, Ok(n) if n > 0),
             () = self.seat.drained(), if idle => true,
+            () = self.listening.arrival(), if idle => true,
         }
     }
 
@@ -238,6 +245,7 @@ impl Session {
                 _ => Err(state_lost()),
             },
             () = self.seat.drained(), if idle => Ok(true),
+            () = self.listening.arrival(), if idle => Ok(true),
         }
     }
 
@@ -325,6 +333,10 @@ impl Session {
         }
         if self.backends.transaction.state == TransactionState::Idle {
             self.portals.clear();
+            if self.listening.is_about() {
+                Box::pin(self.catch_up()).await;
+                self.hear()?;
+            }
             self.backends.give_back().await;
         }
         Ok(())

@@ -39,6 +39,10 @@ impl Session {
 
     async fn prepare_on_one(&mut self, text: &str) -> Outcome {
         let shard = self.shard_of_prepared(text)?;
+        if self.listening.has_changes() {
+            let message = "cannot PREPARE a transaction that has executed LISTEN, UNLISTEN, or NOTIFY";
+            return Err(Error::new(codes::NOT_SUPPORTED, message).into());
+        }
         if self.backends.participants().any(|participant| participant != shard) {
             return Err(Error::unsupported(
                 "PREPARE TRANSACTION of a transaction over several shards is not supported",
