@@ -300,7 +300,7 @@ fn notification(random: &mut Random, mark: &str) -> Step {
         6 => format!("SELECT pg_notify('news', '{mark}')"),
         _ => format!("NOTIFY {channel}, '{mark}'"),
     };
-    either(random, &sql).pinning()
+    either(random, &sql)
 }
 
 fn discard(random: &mut Random) -> Step {
@@ -336,6 +336,7 @@ fn mistake(random: &mut Random) -> Step {
 
 /// Several statements in one Query, or a pipeline.
 fn several(random: &mut Random, who: usize, serial: usize) -> Step {
+    // None of it pins.
     let sql = random.pick(&[
         "SET work_mem TO '4MB'; SELECT 1",
         "SET work_mem TO '5MB'; SELECT 1/0",
@@ -348,7 +349,7 @@ fn several(random: &mut Random, who: usize, serial: usize) -> Step {
         "COMMIT; LISTEN news; SELECT 1/0",
     ]);
     if random.below(2) == 0 {
-        return Step::query(sql).pinning();
+        return Step::query(sql);
     }
     let mut parts = Vec::new();
     for sql in sql.split("; ") {
@@ -357,5 +358,5 @@ fn several(random: &mut Random, who: usize, serial: usize) -> Step {
     }
     let own = format!("SELECT '{who}:{serial}'");
     parts.extend([message::parse("", &own, &[]), message::bind("", "", &[], &[], &[]), message::execute("", 0)]);
-    Step::messages(format!("[{sql}; {own}]"), &parts).pinning()
+    Step::messages(format!("[{sql}; {own}]"), &parts)
 }

@@ -68,3 +68,8 @@ pub const FINISHED_DECISIONS: usize = 100_000;
 pub const CATALOG_REFRESH_PAUSE: Duration = Duration::from_secs(1);
 /// How often waits of several shards are put together, to find deadlocks.
 pub const DEADLOCK_PAUSE: Duration = Duration::from_secs(1);
+/// Time for LISTEN to reach the server, and for the notifications committed before to come back.
+pub const LISTEN_PATIENCE: Duration = Duration::from_secs(5);
+/// Notifications that wait for a session that is in a transaction: those beyond would fill memory as they fill
+/// PostgreSQL's queue, and the session is ended.
+pub const UNHEARD_BYTES: usize = 16 << 20;

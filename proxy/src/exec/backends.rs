@@ -11,6 +11,7 @@ use crate::exec::database::Snapshot;
 use crate::plan::PinReason;
 use crate::pool::Answer;
 use crate::pool::CancelSlot;
+use crate::pool::Connector;
 use crate::pool::Lease;
 use crate::pool::Pool;
 use crate::sql::command::TransactionModes;
@@ -145,6 +146,14 @@ impl Backends {
         self.pools.iter_mut().for_each(|pool| *pool = None);
         self.user = user;
         self.logins = logins;
+    }
+
+    /// How this session's user opens a connection to a shard beside the pool.
+    ///
+    /// # Errors
+    /// A root certificate that cannot be read.
+    pub fn connector(&self, shard: ShardId) -> Result<Connector> {
+        self.database.connector(shard, self.login(shard))
     }
 
     fn login(&self, shard: ShardId) -> Login {

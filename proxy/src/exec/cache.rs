@@ -38,6 +38,8 @@ pub struct Planned {
     pub fixed: Vec<(usize, String)>,
     /// The literals of `text`, where a route may need them, and whether backslashes were plain when they were cut out.
     pub literals: Vec<Literal>,
+    /// It may ask what the session listens on.
+    pub shows_channels: bool,
     pub conforming_strings: bool,
     /// The text for the shards of a scattered statement, with this text's literals in it.
     pub shard_text: Option<String>,

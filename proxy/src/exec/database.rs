@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::error::codes;
 use crate::exec::cache::PlanCache;
 use crate::exec::deadlock::Deadlocks;
+use crate::exec::listen::Listener;
 use crate::exec::room::Room;
 use crate::exec::settle::Settlement;
 use crate::limits;
@@ -57,6 +58,7 @@ pub struct Database {
     pub settlement: Settlement,
     pub room: Room,
     pub deadlocks: Deadlocks,
+    pub listener: Arc<Listener>,
 }
 
 /// Which shards may not be used, as long as not all of them have been checked.
@@ -117,6 +119,7 @@ impl Database {
             settlement: Settlement::new(config.shards.len()),
             room: Room::default(),
             deadlocks: Deadlocks::default(),
+            listener: Arc::default(),
         })
     }
 
@@ -378,11 +381,19 @@ impl Database {
         if let Some(pool) = pools.get(&key) {
             return Ok(Arc::clone(pool));
         }
-        let config = self.config.shards.get(usize::from(shard.0)).ok_or_else(|| Error::internal("no such shard"))?;
-        let connector = Connector::new(&config.name, &config.primary, login.clone(), self.pool.connect_timeout)?;
+        let connector = self.connector(shard, login.clone())?;
         let pool = Arc::new(Pool::new(connector, &self.pool));
         pools.insert(key, Arc::clone(&pool));
         Ok(pool)
+    }
+
+    /// How a connection to a shard is opened that belongs to no pool.
+    ///
+    /// # Errors
+    /// A root certificate that cannot be read.
+    pub fn connector(&self, shard: ShardId, login: Login) -> Result<Connector> {
+        let config = self.config.shards.get(usize::from(shard.0)).ok_or_else(|| Error::internal("no such shard"))?;
+        Connector::new(&config.name, &config.primary, login, self.pool.connect_timeout)
     }
 
     /// The login in a shard's URL.

@@ -9,6 +9,7 @@ pub mod deadlock;
 pub mod everyone;
 pub mod finish;
 pub mod gid;
+pub mod listen;
 pub mod load;
 pub mod relay;
 pub mod room;

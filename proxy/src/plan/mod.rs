@@ -88,6 +88,8 @@ pub struct RowsPlan {
     pub set_config: Vec<SetConfig>,
     /// Session state that ties the session to the server connection it ran on, and why.
     pub pins: Option<PinReason>,
+    /// It calls pg_notify.
+    pub notifies: bool,
     /// Whether it tells the time of the transaction.
     pub time: TellsTime,
     /// currval or lastval: the answer depends on what the session has drawn on this connection.
@@ -593,6 +595,7 @@ impl RowsPlan {
             opaque: false,
             set_config: Vec::new(),
             pins: None,
+            notifies: false,
             time: TellsTime::No,
             reads_sequence: None,
             copy: None,

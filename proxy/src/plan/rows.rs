@@ -363,6 +363,7 @@ fn effect(facts: &Facts) -> Effect {
 fn remembering(facts: &Facts, context: &Context<'_>, mut plan: RowsPlan) -> RowsPlan {
     plan.opaque = opaque_construct(facts, context).is_some();
     plan.pins = if plan.opaque { Some(PinReason::Opaque) } else { facts.pins };
+    plan.notifies = facts.notifies;
     plan.time = match (&facts.time, facts.time_elsewhere) {
         (None, _) => TellsTime::No,
         (Some(_), false) => TellsTime::Plainly,

@@ -56,24 +56,9 @@ impl Session {
             Command::Declare { name, hold, body, .. } => self.declare(name, *hold, body.clone(), text).await,
             Command::Fetch { cursor } | Command::Move { cursor } => self.on_cursor(cursor, text).await,
             Command::CloseCursor(name) => self.close_cursor(name.as_deref(), text).await,
-            Command::Listen(_) => {
-                self.note_bound(HOME);
-                self.forward(HOME, text.as_bytes()).await?;
-                self.pin(HOME, PinReason::Listen);
-                Ok(())
-            }
-            Command::Unlisten(_) => {
-                // Only a pinned connection can listen.
-                if self.backends.find(HOME).is_some() {
-                    return self.forward(HOME, text.as_bytes()).await;
-                }
-                backend::put_command_complete(&mut self.client.write, "UNLISTEN");
-                Ok(())
-            }
-            Command::Notify(_) => {
-                self.note_bound(HOME);
-                self.forward(HOME, text.as_bytes()).await
-            }
+            Command::Listen(channel) => self.listen(channel, text).await,
+            Command::Unlisten(channel) => self.unlisten(channel.as_deref(), text).await,
+            Command::Notify(_) => self.notify(text).await,
             Command::SetConstraints => self.on_participants(text, "SET CONSTRAINTS").await,
             _ => self.forward(HOME, text.as_bytes()).await,
         }
@@ -147,6 +132,10 @@ impl Session {
 
     /// COMMIT or ROLLBACK on every participant, and everything that ends with the transaction; whether it committed.
     pub(super) async fn end_transaction(&mut self, commit: bool) -> Outcome<bool> {
+        if commit && let Err(failure) = self.before_commit().await {
+            Box::pin(self.end_transaction(false)).await?;
+            return Err(failure);
+        }
         let schema_changed = self.backends.transaction.schema_changed;
         let shards: Vec<ShardId> = self.backends.participants().collect();
         let ended = self.backends.end(commit).await;
@@ -156,6 +145,7 @@ impl Session {
         } else {
             self.variables.rollback();
         }
+        self.settle_listening(committed);
         self.backends.forget_transaction(!committed);
         self.portals.clear();
         self.depths.clear();
@@ -184,6 +174,7 @@ impl Session {
         }
         self.on_joined(&format!("SAVEPOINT {}", quote_identifier(name))).await?;
         self.variables.savepoint(name);
+        self.listening.savepoint();
         self.backends.transaction.savepoints.push(name.to_owned());
         backend::put_command_complete(&mut self.client.write, "SAVEPOINT");
         Ok(())
@@ -204,6 +195,7 @@ impl Session {
         let at = self.find_savepoint(name)?;
         self.on_joined(&format!("RELEASE SAVEPOINT {}", quote_identifier(name))).await?;
         self.variables.release(name);
+        self.listening.release(at);
         self.backends.transaction.savepoints.truncate(at);
         for depth in self.depths.values_mut() {
             *depth = at.min(*depth);
@@ -226,6 +218,7 @@ impl Session {
         }
         self.on_joined(&format!("ROLLBACK TO SAVEPOINT {}", quote_identifier(name))).await?;
         self.variables.rollback_to(name);
+        self.listening.rollback_to(at);
         self.backends.transaction.savepoints.truncate(at + 1);
         let depths = &self.depths;
         self.portals.retain(|name, _| depths.get(name).is_none_or(|depth| *depth <= at));

@@ -84,12 +84,14 @@ impl Session {
                 self.plan_text(text, &types)?
             }
         };
-        if !is_always_allowed(&planned.command) {
-            self.refuse_if_failed()?;
+        if !is_always_allowed(&planned.command)
+            && let Err(error) = self.refuse_if_failed()
+        {
+            return Err(Box::pin(self.syntax_first(&planned, text, error)).await);
         }
         let prepared = match self.prepared_before(&planned, &types) {
-            Some(prepared) => prepared,
-            None => Box::pin(self.prepare(text, &types)).await?,
+            Some(prepared) if !prepared.shows_channels => prepared,
+            _ => Box::pin(self.prepare(text, &types)).await?,
         };
         self.keep_prepared(name, prepared)?;
         self.may_undo(Undo::Prepared(name.to_vec(), None));

@@ -17,6 +17,7 @@ use crate::pool::CancelSlot;
 use crate::session::Failure;
 use crate::session::Outcome;
 use crate::session::Session;
+use crate::session::listen::Listening;
 use crate::session::pipeline::Pipeline;
 use crate::session::registry::Seat;
 use crate::session::registry::Shared;
@@ -248,6 +249,7 @@ impl Parts {
             cursors: HashMap::new(),
             temporary: Vec::new(),
             own_names: 0,
+            listening: Listening::default(),
             forced: None,
             ran: super::measure::Ran::Session,
             reported: Reported::new(self.reported),

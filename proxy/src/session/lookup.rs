@@ -10,6 +10,7 @@ use crate::plan;
 use crate::plan::Context;
 use crate::plan::Plan;
 use crate::session::Session;
+use crate::session::listen::shows_channels;
 use crate::sql::Statement;
 use crate::sql::command::Command;
 use crate::sql::normalize;
@@ -232,6 +233,7 @@ fn planned(statement: &Statement, plan: Plan, types: &[Oid], shard_text: Option<
         otherwise: None,
         template: false,
         literals: Vec::new(),
+        shows_channels: shows_channels(&statement.text),
         conforming_strings: true,
         fixed: Vec::new(),
         shard_text,

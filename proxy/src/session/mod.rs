@@ -18,6 +18,7 @@ pub mod extended;
 pub mod function_call;
 pub mod gather;
 pub mod handshake;
+pub mod listen;
 pub mod load;
 pub mod lookup;
 pub mod measure;
@@ -45,6 +46,7 @@ use crate::exec::backends::State as TransactionState;
 use crate::exec::relay::Broken;
 use crate::limits;
 use crate::net::Connection;
+use crate::session::listen::Listening;
 use crate::session::pipeline::Pipeline;
 use crate::session::portal::Portal;
 use crate::session::prepared::Prepared;
@@ -126,6 +128,7 @@ pub struct Session {
     /// 0 for a session that has made nothing temporary. Else a number that no other session has and that changes with
     /// each change of what it has made: plans and descriptions made under it are no other session's, nor of another time.
     own_names: u64,
+    listening: Listening,
     /// `SET shardway.shard`
     forced: Option<ShardId>,
     /// How the statement at work is run.
@@ -198,6 +201,9 @@ impl Session {
                 return Ok(Some(frame));
             }
             self.take_news()?;
+            if !self.backends.transaction.is_block() && !self.pipeline.is_open() {
+                self.hear()?;
+            }
             // Inside a pipeline answers wait for Flush or Sync, or until there are many; an error is told at once, as
             // PostgreSQL does.
             let due = !self.pipeline.is_open() || self.pipeline.skipping;
@@ -230,6 +236,7 @@ impl Session {
             biased;
             got = self.client.fill() => matches!(got, Ok(n) if n > 0),
             () = self.seat.drained(), if idle => true,
+            () = self.listening.arrival(), if idle => true,
         }
     }
 
@@ -246,6 +253,7 @@ impl Session {
                 _ => Err(state_lost()),
             },
             () = self.seat.drained(), if idle => Ok(true),
+            () = self.listening.arrival(), if idle => Ok(true),
         }
     }
 
@@ -338,6 +346,10 @@ impl Session {
         }
         if self.backends.transaction.state == TransactionState::Idle {
             self.portals.clear();
+            if self.listening.is_about() {
+                Box::pin(self.catch_up()).await;
+                self.hear()?;
+            }
             self.backends.give_back().await;
         }
         Ok(())

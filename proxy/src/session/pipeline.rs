@@ -234,6 +234,13 @@ impl Session {
             }
             self.backends.transaction.state = State::Implicit;
         }
+        if self.backends.transaction.state == State::Idle {
+            let ready = self.before_commit().await;
+            self.settle_pipeline(ready).await?;
+            if self.pipeline.skipping {
+                return Ok(false);
+            }
+        }
         if !self.end_unsynced(true).await {
             self.fail_transaction();
             self.pipeline.skipping = true;
@@ -286,6 +293,10 @@ impl Session {
     /// one that a copy swallows: the pipeline goes on then.
     async fn end_pipeline(&mut self) -> Outcome<bool> {
         let mut committed = false;
+        if !self.pipeline.skipping && self.listening.awaits_commit() && self.backends.transaction.state == State::Idle {
+            let ready = Box::pin(self.before_commit()).await;
+            self.settle_pipeline(ready).await?;
+        }
         if self.pipeline.skipping {
             self.end_unsynced(false).await;
         } else {
@@ -333,6 +344,7 @@ impl Session {
         } else {
             self.variables.rollback();
         }
+        self.settle_listening(committed);
         self.backends.forget_transaction(!committed);
         if !committed {
             self.changed_temporary().await?;
@@ -379,6 +391,9 @@ impl Session {
 
     /// COMMIT or ROLLBACK inside a pipeline without BEGIN: ends the implicit transaction so far.
     pub(super) async fn end_pipeline_transaction(&mut self, commit: bool) -> Outcome<bool> {
+        if commit {
+            Box::pin(self.before_commit()).await?;
+        }
         let mut shards = Vec::new();
         for held in &mut self.backends.held {
             if held.unsynced {

@@ -47,6 +47,10 @@ impl Session {
         self.own_gid(text)?;
         let first = self.backends.participants().next();
         let shard = self.forced.or(first).unwrap_or(HOME);
+        if self.listening.has_changes() {
+            let message = "cannot PREPARE a transaction that has executed LISTEN, UNLISTEN, or NOTIFY";
+            return Err(Error::new(codes::NOT_SUPPORTED, message).into());
+        }
         if self.backends.participants().any(|participant| participant != shard) {
             return Err(Error::unsupported(
                 "PREPARE TRANSACTION of a transaction over several shards is not supported",

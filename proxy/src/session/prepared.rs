@@ -21,6 +21,8 @@ use std::sync::Arc;
 /// A client's prepared statement.
 pub struct Prepared {
     pub text: Arc<str>,
+    /// It asks what the session listens on: it is planned anew each time.
+    pub shows_channels: bool,
     /// Types that the client declared.
     pub declared: Vec<Oid>,
     /// The plan when it was parsed, and the version of the catalog then: an older plan is made anew.
@@ -40,6 +42,10 @@ impl Session {
     /// # Errors
     /// What the text has wrong, as a server says it.
     pub(super) async fn prepare(&mut self, text: &str, declared: &[Oid]) -> Outcome<Prepared> {
+        if let Some(shown) = self.with_channels(text) {
+            let prepared = Box::pin(self.prepare(&shown, declared)).await?;
+            return Ok(Prepared { text: Arc::from(text), shows_channels: true, ..prepared });
+        }
         let mut planned = self.plan_text(text, declared)?;
         let mut unknown_to_us = None;
         if let Plan::Unknown(unknown) = &planned.plan {
@@ -101,6 +107,7 @@ impl Session {
     fn prepared_as(&self, planned: Arc<Planned>, declared: &[Oid], description: Option<Arc<Description>>) -> Prepared {
         Prepared {
             text: Arc::clone(&planned.text),
+            shows_channels: planned.shows_channels,
             declared: declared.to_vec(),
             version: self.snapshot().catalog.version,
             path: self.variables.search_path().unwrap_or("").to_owned(),
@@ -178,7 +185,8 @@ impl Session {
         };
         let current = self.snapshot().catalog.version;
         let path = self.variables.search_path().unwrap_or("");
-        if prepared.version == current && prepared.path == path && prepared.own_names == self.own_names {
+        let same = prepared.version == current && prepared.path == path && prepared.own_names == self.own_names;
+        if same && !prepared.shows_channels {
             return Ok(prepared);
         }
         let again = Box::pin(self.prepare(&prepared.text, &prepared.declared)).await?;

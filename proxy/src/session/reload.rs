@@ -26,7 +26,7 @@ impl Session {
             && !Arc::ptr_eq(database, &self.backends.database)
         {
             if !same_shards(&database.config, &self.backends.database.config) {
-                if !self.backends.held.is_empty() {
+                if !self.backends.held.is_empty() || self.listening.is_about() {
                     return Err(Failure::Fatal(Error::fatal(
                         codes::ADMIN_SHUTDOWN,
                         "terminating connection because its shards were configured anew",

@@ -163,6 +163,9 @@ impl Session {
         if let Some(function) = &rows.reads_sequence {
             self.refuse_unknown_sequence(function, shard)?;
         }
+        if rows.notifies {
+            Box::pin(self.before_notify()).await?;
+        }
         let in_block = self.backends.transaction.is_block() || self.pipeline.is_open();
         if in_block && (rows.effect == Effect::Write || rows.opaque) {
             Box::pin(self.join_writers(shard)).await?;

@@ -192,6 +192,7 @@ impl Session {
             self.forced = None;
             let settings = !self.variables.desired().is_empty();
             self.variables.discard_all();
+            self.unlisten_all().await?;
             self.discard_pinned("DISCARD ALL").await?;
             self.forget_temporary();
             if settings {

@@ -62,10 +62,12 @@ impl Session {
 
     async fn text_or_bytes(&mut self, text: &[u8]) -> Outcome {
         match std::str::from_utf8(text) {
-            Ok(text) if text.is_ascii() || !self.is_foreign() => match dump::schemas_query(text) {
-                None => self.texts(text).await,
-                Some(text) => Box::pin(self.texts(&text)).await,
-            },
+            Ok(text) if text.is_ascii() || !self.is_foreign() => {
+                match dump::schemas_query(text).or_else(|| self.with_channels(text)) {
+                    None => self.texts(text).await,
+                    Some(text) => Box::pin(self.texts(&text)).await,
+                }
+            }
             _ => Box::pin(self.undecodable(text)).await,
         }
     }
@@ -350,7 +352,7 @@ impl Session {
     }
 
     /// In a failed transaction PostgreSQL still reads each statement before it refuses it.
-    async fn syntax_first(&mut self, planned: &Planned, text: &str, refusal: Error) -> Failure {
+    pub(super) async fn syntax_first(&mut self, planned: &Planned, text: &str, refusal: Error) -> Failure {
         if !matches!(planned.plan, Plan::AskFirst(_)) && planned.command != Command::Other {
             return refusal.into();
         }

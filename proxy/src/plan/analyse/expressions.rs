@@ -236,7 +236,10 @@ impl<'a> Analysis<'a> {
             Kind::Server => {
                 self.facts.server.get_or_insert(name);
             }
-            Kind::Notify => self.facts.need(Catalog::HOME, "NOTIFY".to_owned()),
+            Kind::Notify => {
+                self.facts.need(Catalog::HOME, "NOTIFY".to_owned());
+                self.facts.notifies = true;
+            }
             Kind::AdvisoryLock { session } => {
                 self.facts.need(Catalog::HOME, "an advisory lock".to_owned());
                 if session {

@@ -42,6 +42,7 @@ pub struct Facts {
     pub object_name: Option<String>,
     pub set_config: Vec<SetConfig>,
     pub pins: Option<PinReason>,
+    pub notifies: bool,
     /// A function that tells what the connection has drawn from sequences.
     pub reads_sequence: Option<String>,
     /// Shards of single tables, sequences and the like.
