@@ -15,6 +15,11 @@ use integration_tests::outcome::Rows;
 use integration_tests::outcome::difference;
 use integration_tests::postgres::APP;
 use integration_tests::postgres::Cluster;
+use integration_tests::proxy::root;
+use integration_tests::tools;
+use integration_tests::tools::libpq_program;
+use integration_tests::tools::said;
+use tokio_postgres::types::Kind;
 
 const TYPES: [&str; 13] = [
     "CREATE EXTENSION hstore",
@@ -202,4 +207,141 @@ fn values_are_sent_as_they_were_read() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn asyncpg_on(shards: usize) {
+    let deployment = start(shards);
+    let python = tools::local().join("venv/bin/python");
+    let mut command = libpq_program(python.to_str().unwrap(), &deployment.address());
+    command.arg(root().join("integration-tests/drivers/asyncpg_types.py"));
+    let output = tools::output_within(&mut command, tools::PROGRAM_LIMIT).expect("asyncpg (scripts/setup installs it)");
+    assert!(output.status.success(), "{}", said(&output));
+}
+
+#[test]
+fn asyncpg_finds_every_type_on_two_shards() {
+    asyncpg_on(2);
+}
+
+#[test]
+fn asyncpg_finds_every_type_on_three_shards() {
+    asyncpg_on(3);
+}
+
+#[tokio::test]
+async fn tokio_postgres_finds_every_type() {
+    let deployment = start(3);
+    let address = deployment.address();
+    let mut config = tokio_postgres::Config::new();
+    config.host("127.0.0.1").port(address.port).user(&address.user).password(&address.password);
+    let (client, connection) =
+        config.dbname(&address.database).connect(tokio_postgres::NoTls).await.expect("a connection");
+    let task = tokio::spawn(connection);
+    let typed = client.prepare("SELECT $2::mood[] FROM t WHERE k = $1").await.unwrap();
+    assert_eq!(typed.params()[1].name(), "_mood");
+    let one = client.prepare("SELECT m::text, f, fs, ms FROM t WHERE k = $1").await.unwrap();
+    let names: Vec<&str> = one.columns().iter().map(|c| c.type_().name()).collect();
+    assert_eq!(names, ["text", "felt", "_felt", "_mood"]);
+    let Kind::Composite(fields) = one.columns()[1].type_().kind() else { panic!("{one:?}") };
+    assert_eq!(fields.iter().map(|f| f.type_().name()).collect::<Vec<_>>(), ["mood", "int4", "_mood"]);
+    for k in 1..9i64 {
+        let row = client.query_one(&one, &[&k]).await.unwrap();
+        assert!(["sad", "angry", "ok", "happy"].contains(&row.get::<_, &str>(0)));
+    }
+    drop(client);
+    task.await.unwrap().unwrap();
+}
+
+/// Types made on every shard without the proxy are found when they are first seen.
+#[test]
+fn types_made_behind_the_proxy_are_found() {
+    let deployment = start(2);
+    let (mut single, mut proxy) = (single(&deployment), deployment.connect());
+    proxy.execute("SELECT 1 FROM t");
+    deployment.execute_on_shards("CREATE TYPE late AS (a int, m mood); ALTER TABLE t ADD COLUMN late late[]");
+    single.execute("CREATE TYPE late AS (a int, m mood); ALTER TABLE t ADD COLUMN late late[]");
+    // It is not read again more often than once in a while.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    let fill = "UPDATE t SET late = ARRAY[ROW(k, m)::late] WHERE k < 9";
+    for shard in deployment.shards() {
+        Client::connect(&shard).execute(fill);
+    }
+    single.execute(fill);
+    for k in 1..9 {
+        let sql = format!("SELECT late FROM t WHERE k = {k}");
+        let kind = |client: &mut Client| client.simple("SELECT 'late[]'::regtype::oid").value();
+        let (here, there) = (kind(&mut proxy), kind(&mut single));
+        let (expected, actual) = (single.run(Mode::Binary, &sql, &[]), proxy.run(Mode::Binary, &sql, &[]));
+        assert_eq!(actual.columns.unwrap()[0].type_oid.to_string(), here);
+        assert_eq!(expected.columns.unwrap()[0].type_oid.to_string(), there);
+        assert_eq!(actual.rows.len(), expected.rows.len());
+    }
+    let unread = proxy.run(Mode::Text, "SELECT count(DISTINCT late) FROM t", &[]);
+    assert_eq!(unread.sqlstate(), None, "{unread:?}");
+}
+
+/// What only one shard has has no number that would mean anything to a client; what is not alike has no order.
+#[test]
+fn what_is_not_alike_is_refused() {
+    let deployment = start(2);
+    let mut proxy = deployment.connect();
+    Client::connect(&deployment.shard(1)).execute(
+        "CREATE TYPE odd AS ENUM ('a'); ALTER TABLE lonely ADD COLUMN o odd DEFAULT 'a'; ALTER TYPE mood ADD VALUE 'x' BEFORE 'sad'",
+    );
+    proxy.execute("CREATE TABLE lonelier (k int)");
+    let simple = proxy.simple("SELECT o FROM lonely WHERE k = 1").ok();
+    assert_eq!((simple.columns.as_ref().unwrap()[0].type_oid, simple.value()), (705, "a".to_owned()));
+    for (sql, code) in [
+        ("SELECT o FROM lonely", Some("0A000")),
+        ("SELECT k, m FROM t ORDER BY m, k", Some("0A000")),
+        ("SELECT DISTINCT m FROM t", Some("0A000")),
+        ("SELECT m FROM t", None),
+        ("SELECT m FROM t WHERE k = 4", None),
+    ] {
+        assert_eq!(proxy.run(Mode::Binary, sql, &[]).sqlstate(), code, "{sql}");
+    }
+}
+
+/// A cursor in binary tells its columns in each answer.
+#[test]
+fn binary_cursors_are_read() {
+    let deployment = start(3);
+    let (mut single, mut proxy) = (single(&deployment), deployment.connect());
+    let mut wrong = Vec::new();
+    for k in 1..9 {
+        for sql in ["BEGIN", &format!("DECLARE c BINARY CURSOR FOR SELECT fs, d FROM t WHERE k = {k}")] {
+            single.execute(sql);
+            proxy.execute(sql);
+        }
+        let (expected, actual) = (single.simple("FETCH ALL FROM c"), proxy.simple("FETCH ALL FROM c"));
+        wrong.extend(difference(&expected, &actual, Rows::Ordered));
+        single.execute("ROLLBACK");
+        proxy.execute("ROLLBACK");
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Several statements of other columns in one pipeline.
+#[test]
+fn each_statement_of_a_pipeline_has_its_own_columns() {
+    let deployment = start(3);
+    let (mut single, mut proxy) = (single(&deployment), deployment.connect());
+    let mut sent = Vec::new();
+    for k in 1..9 {
+        for (column, rows) in [("fs", 0), ("k", 0), ("d", 1), ("ms", 0), ("f", 0), ("t", 2)] {
+            let sql = format!("SELECT {column} FROM t WHERE k = $1");
+            sent.extend(message::parse("", &sql, &[20]));
+            sent.extend(message::bind("", "", &[0], &[Some(k.to_string().into_bytes())], &[1]));
+            sent.extend(message::describe(b'P', ""));
+            sent.extend(message::execute("", rows));
+            if rows == 2 {
+                sent.extend(message::sync());
+            }
+        }
+    }
+    single.send(&sent);
+    proxy.send(&sent);
+    for _ in 1..9 {
+        assert_eq!(proxy.until(&["ReadyForQuery"]), single.until(&["ReadyForQuery"]));
+    }
 }

@@ -13,7 +13,9 @@ use crate::exec::copy::answered;
 use crate::exec::copy::is_whole;
 use crate::limits;
 use crate::net::Connection;
+use crate::pool::SentNumbers;
 use crate::pool::own_portal;
+use crate::value::Oid;
 use crate::wire::HEAD;
 use crate::wire::Tag;
 use crate::wire::backend;
@@ -57,6 +59,8 @@ struct Part {
     lines: u64,
     /// (its own line, the client's line) of rows that it may be at work on.
     known: VecDeque<(u64, u64)>,
+    /// What is rewritten in its rows.
+    numbers: Option<SentNumbers>,
 }
 
 impl Part {
@@ -66,6 +70,15 @@ impl Part {
         self.lines += lines;
         if self.known.len() > REMEMBERED {
             self.known.pop_front();
+        }
+    }
+
+    /// As `push`, of a row.
+    fn push_row(&mut self, bytes: &[u8], lines: u64, client_line: u64) {
+        let start = self.pending.len();
+        self.push(bytes, lines, client_line);
+        if let Some(numbers) = &self.numbers {
+            numbers.translate(self.pending.get_mut(start..).unwrap_or_default());
         }
     }
 
@@ -148,6 +161,7 @@ async fn begun(held: &mut Held) -> Result<BytesMut> {
 }
 
 /// Passes the client's data on until they end; the sum of the shards' counts. All connections are in step again.
+/// `types`: of the columns of binary data, by the home shard's numbers.
 ///
 /// # Errors
 /// `Ok(Err)`: the copy failed. `Err`: the session is over.
@@ -156,10 +170,15 @@ pub async fn run(
     client: &mut Connection,
     shards: &[ShardId],
     sort: &mut impl Sort,
+    types: &[Oid],
     same: bool,
 ) -> std::result::Result<Result<u64>, Lost> {
-    let mut loader =
-        Loader { parts: shards.iter().map(|_| Part::default()).collect(), lines: 0, first: None, doomed: None };
+    let part = |shard: &ShardId| Part {
+        numbers: backends.find(*shard).and_then(|held| held.lease.sent_numbers(types)),
+        ..Part::default()
+    };
+    let parts = shards.iter().map(part).collect();
+    let mut loader = Loader { parts, lines: 0, first: None, doomed: None };
     let end = loader.pass(backends, client, shards, sort).await?;
     Ok(loader.finish(backends, shards, end, same).await)
 }
@@ -333,13 +352,13 @@ impl Loader {
                 Place::One(at) => {
                     self.first.get_or_insert(at);
                     if let Some(part) = self.parts.get_mut(at) {
-                        part.push(&bytes, lines, line);
+                        part.push_row(&bytes, lines, line);
                     }
                 }
                 Place::Doomed(error) => {
                     self.doomed = Some(in_line(error, line));
                     if let Some(part) = self.parts.get_mut(self.first.unwrap_or(0)) {
-                        part.push(&bytes, lines, line);
+                        part.push_row(&bytes, lines, line);
                     }
                 }
                 Place::Nowhere => {}

@@ -82,13 +82,13 @@ impl Relay {
             let is_row = matches!(head.tag, backend::DATA_ROW | backend::COPY_DATA);
             if rest.len() < head.total {
                 // What is looked into is waited for whole.
-                if is_row && head.total > PARTIAL_FRAME && server.rows.is_none() {
+                if is_row && head.total > PARTIAL_FRAME && !server.looks_into_rows() {
                     self.left = head.total - rest.len();
                     at = buffer.len();
                 }
                 break;
             }
-            if (!is_row || server.rows.is_some())
+            if (!is_row || server.looks_into_rows())
                 && let Err(error) =
                     server.translate(head.tag, buffer.get_mut(at + HEAD..at + head.total).unwrap_or_default())
             {

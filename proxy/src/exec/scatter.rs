@@ -22,6 +22,7 @@ use crate::net::Connection;
 use crate::plan::Layout;
 use crate::plan::ScatterPlan;
 use crate::plan::ShardColumn;
+use crate::pool::RowNumbers;
 use crate::pool::ServerConnection;
 use crate::value::Oid;
 use crate::value::oid;
@@ -426,13 +427,34 @@ async fn start<'r>(
     let (number, text) = (execution.planned.scatter_number, execution.text.as_bytes());
     let tail = with_formats(&parameters, &formats);
     let put = |held: &mut Held| put_bind(held, number, text, &params, &tail);
-    for &shard in execution.shards {
-        let held = backends.find(shard).ok_or_else(|| Error::internal("a lease is gone"))?;
-        held.lease.rows = held.lease.row_numbers(types.iter().copied().zip(formats.iter().copied()))?;
-    }
+    let columns = || types.iter().copied().zip(formats.iter().copied());
+    let looked_into = row_numbers(backends, execution.shards, columns)?;
     let bound = snapshots::bind(backends, room, variables, execution.shards, put).await?;
+    look_into(backends, execution.shards, looked_into);
     execute_all(backends, execution.shards).await?;
     Ok(Started { merge, last, parameters, bound })
+}
+
+/// What has to be looked into in the rows of each shard; see [`ServerConnection::row_numbers`].
+pub(super) fn row_numbers<C: Iterator<Item = (Oid, i16)>>(
+    backends: &mut Backends,
+    shards: &[ShardId],
+    columns: impl Fn() -> C,
+) -> Result<Vec<Option<Arc<RowNumbers>>>> {
+    let one = |shard: &ShardId| match backends.find(*shard) {
+        Some(held) => held.lease.row_numbers(columns()),
+        None => Ok(None),
+    };
+    shards.iter().map(one).collect()
+}
+
+/// Tells the connections of what is bound: their own answers before that are none of these rows.
+pub(super) fn look_into(backends: &mut Backends, shards: &[ShardId], rows: Vec<Option<Arc<RowNumbers>>>) {
+    for (&shard, rows) in shards.iter().zip(rows) {
+        if let Some(held) = backends.find(shard) {
+            held.lease.rows = rows;
+        }
+    }
 }
 
 /// Starts what is bound on every shard, before any is waited for.

@@ -12,6 +12,8 @@ use crate::exec::scatter::Join;
 use crate::exec::scatter::bring_back;
 use crate::exec::scatter::drive;
 use crate::exec::scatter::execute_all;
+use crate::exec::scatter::look_into;
+use crate::exec::scatter::row_numbers;
 use crate::exec::snapshots;
 use crate::exec::snapshots::Bound;
 use crate::merge::Want;
@@ -97,10 +99,10 @@ async fn start<'r>(
     for text in execution.texts {
         let held = backends.acquire(text.shard, variables).await?;
         held.unsynced |= execution.in_pipeline;
-        let columns = execution.returning.iter().flat_map(|fields| fields.iter()).map(|f| f.type_oid);
-        held.lease.rows = held.lease.row_numbers(columns.zip(execution.formats.iter().copied()))?;
     }
     backends.take_together(shards, variables).await?;
+    let types = || execution.returning.iter().flat_map(|fields| fields.iter()).map(|f| f.type_oid);
+    let looked_into = row_numbers(backends, shards, || types().zip(execution.formats.iter().copied()))?;
     let put = |held: &mut Held| {
         let Some(text) = execution.texts.iter().find(|text| text.shard == held.shard) else { return };
         let server: &mut ServerConnection = &mut held.lease;
@@ -115,6 +117,7 @@ async fn start<'r>(
         backends.held.iter_mut().filter(|held| shards.contains(&held.shard)).for_each(put);
         Bound::default()
     };
+    look_into(backends, shards, looked_into);
     execute_all(backends, shards).await?;
     Ok(bound)
 }

@@ -3,6 +3,7 @@
 //! Read by tokens: the parser fails on several forms, and only the table or the query, the direction and the other end
 //! matter here.
 
+use super::BinaryCopy;
 use super::Context;
 use super::CopyDirection;
 use super::CopyKey;
@@ -39,6 +40,7 @@ use crate::sql::lexer::TokenKind;
 use crate::sql::normalize;
 use crate::sql::normalize::Normalized;
 use crate::value::KeyType;
+use crate::wire::copy::Format;
 use std::sync::Arc;
 
 /// What a COPY statement says.
@@ -62,6 +64,9 @@ enum What<'a> {
 /// Plans a COPY statement.
 pub fn plan(statement: &Statement, context: &Context<'_>) -> Plan {
     let mut plan = of(statement, context);
+    if let Plan::Rows(rows) = &mut plan {
+        rows.binary_copy = binary(statement, context).map(Arc::new);
+    }
     if let Plan::Rows(rows) = &mut plan
         && rows.copies.is_some()
     {
@@ -72,6 +77,29 @@ pub fn plan(statement: &Statement, context: &Context<'_>) -> Plan {
         }
     }
     plan
+}
+
+fn binary(statement: &Statement, context: &Context<'_>) -> Option<BinaryCopy> {
+    if context.catalog.shards.len() < 2 {
+        return None;
+    }
+    let copy = read(Cursor::new(&statement.text, &statement.tokens))?;
+    let options = copy_options::read(copy.options, copy.binary, context.standard_conforming_strings).ok()?;
+    if options.shape.format != Format::Binary {
+        return None;
+    }
+    match &copy.what {
+        What::Query(query) => Some(BinaryCopy::Query(statement.text.get(query.range()?)?.to_owned())),
+        What::Table(parts) => {
+            let Named::Relation(relation) = names::relation(context, parts) else { return None };
+            let own = |name: &String| relation.columns.iter().find(|c| c.name == *name).map(|c| c.type_oid);
+            let all = relation.columns.iter().filter(|c| !c.generated).map(|c| c.type_oid);
+            Some(BinaryCopy::Table(match &copy.columns {
+                Some(names) => names.iter().map(own).collect::<Option<_>>()?,
+                None => all.collect(),
+            }))
+        }
+    }
 }
 
 fn of(statement: &Statement, context: &Context<'_>) -> Plan {

@@ -98,6 +98,8 @@ pub struct RowsPlan {
     pub copy: Option<CopyDirection>,
     /// COPY when the target is more than one shard.
     pub copies: Option<Arc<CopyPlan>>,
+    /// What the data of a COPY in binary format are, on a database of several shards.
+    pub binary_copy: Option<Arc<BinaryCopy>>,
     /// A write to reference tables: how it has the same effect on every shard.
     pub everyone: Option<Arc<EveryonePlan>>,
     /// Ordinals of the literals whose values this plan was made for: it serves another text of the same normalised
@@ -106,6 +108,15 @@ pub struct RowsPlan {
     /// The statement changes the schema (SELECT INTO, CREATE TEMP TABLE AS): read the catalog again afterwards. With
     /// `temporary`, these temporary tables exist afterwards.
     pub makes: Makes,
+}
+
+/// The data of a COPY in binary format.
+#[derive(Clone, Debug)]
+pub enum BinaryCopy {
+    /// Of a table: the types of the columns, by the home shard's numbers.
+    Table(Vec<Oid>),
+    /// The rows of this query.
+    Query(String),
 }
 
 /// COPY over several shards.
@@ -600,6 +611,7 @@ impl RowsPlan {
             reads_sequence: None,
             copy: None,
             copies: None,
+            binary_copy: None,
             everyone: None,
             fixed: Vec::new(),
             makes: Makes::default(),

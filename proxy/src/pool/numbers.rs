@@ -8,6 +8,7 @@ use crate::value::Oid;
 use crate::wire::HEAD;
 use crate::wire::Tag;
 use crate::wire::backend;
+use crate::wire::copy::BINARY_HEADER;
 use crate::wire::frontend;
 use crate::wire::read::Reader;
 use std::sync::Arc;
@@ -17,6 +18,28 @@ use std::sync::Arc;
 pub struct RowNumbers {
     /// (position, the type's number on the server), in order
     columns: Vec<(usize, Oid)>,
+}
+
+/// The same of the data of a binary COPY, one message for each row (CopySendEndOfRow in copyto.c).
+#[derive(Debug)]
+pub struct CopiedNumbers {
+    columns: Vec<(usize, Oid)>,
+    /// The first message has a header before its row.
+    begun: bool,
+}
+
+/// What is rewritten in rows that go to a server.
+#[derive(Debug)]
+pub struct SentNumbers {
+    oids: Arc<ShardOids>,
+    columns: Vec<(usize, Oid)>,
+}
+
+impl SentNumbers {
+    /// Rewrites a row of a binary COPY; what cannot be read the server finds wrong.
+    pub fn translate(&self, row: &mut [u8]) {
+        let _ = self.oids.to_shard.values(&self.columns, row);
+    }
 }
 
 impl ServerConnection {
@@ -102,6 +125,41 @@ impl ServerConnection {
         self.row_numbers(columns.into_iter())
     }
 
+    /// What is rewritten in binary rows of these columns (the home shard's types) that are sent.
+    pub fn sent_numbers(&self, types: &[Oid]) -> Option<SentNumbers> {
+        let oids = self.oids.as_ref().filter(|oids| oids.differs)?;
+        let columns = oids.to_shard.columns(types.iter().map(|oid| (*oid, 1)));
+        (!columns.is_empty()).then(|| SentNumbers { oids: Arc::clone(oids), columns })
+    }
+
+    /// The data of the COPY that comes next are binary rows of these columns (the home shard's types).
+    ///
+    /// # Errors
+    /// As for `row_numbers`.
+    pub fn expect_copied(&mut self, types: &[Oid]) -> Result<()> {
+        let rows = self.row_numbers(types.iter().map(|oid| (*oid, 1)))?;
+        self.copied = rows.map(|rows| CopiedNumbers { columns: rows.columns.clone(), begun: false });
+        Ok(())
+    }
+
+    fn translate_copied(&mut self, body: &mut [u8]) -> Result<()> {
+        let (Some(oids), Some(copied)) = (&self.oids, &mut self.copied) else { return Ok(()) };
+        let skip = if std::mem::replace(&mut copied.begun, true) { 0 } else { BINARY_HEADER };
+        match body.get_mut(skip..) {
+            // only the header, or the trailer
+            None | Some([] | [0xff, 0xff]) => Ok(()),
+            Some(row) => oids
+                .to_home
+                .values(&copied.columns, row)
+                .map_err(|e| Error::internal(format!("a copied row of a shard: {e}"))),
+        }
+    }
+
+    /// Whether rows and data have to be looked into.
+    pub fn looks_into_rows(&self) -> bool {
+        self.rows.is_some() || self.copied.is_some()
+    }
+
     /// Rewrites a message of the server's.
     ///
     /// # Errors
@@ -110,6 +168,7 @@ impl ServerConnection {
     pub fn translate(&mut self, tag: Tag, body: &mut [u8]) -> Result<()> {
         match (&self.oids, tag) {
             (Some(_), backend::DATA_ROW) if self.rows.is_some() => self.translate_row(body),
+            (Some(_), backend::COPY_DATA) if self.copied.is_some() => self.translate_copied(body),
             (Some(_), backend::ROW_DESCRIPTION | backend::PARAMETER_DESCRIPTION) => {
                 self.translate_description(tag, body)
             }

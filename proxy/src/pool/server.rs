@@ -7,6 +7,7 @@ use crate::error::codes;
 use crate::net::Connection;
 use crate::net::lost;
 use crate::pool::CancelTarget;
+use crate::pool::CopiedNumbers;
 use crate::pool::RowNumbers;
 use crate::variables::applied::Applied;
 use crate::wire::Status;
@@ -48,6 +49,8 @@ pub struct ServerConnection {
     pub oids: Option<Arc<ShardOids>>,
     /// What is looked into in the rows that come.
     pub rows: Option<Arc<RowNumbers>>,
+    /// What is looked into in the data of a COPY that come.
+    pub copied: Option<CopiedNumbers>,
     /// It has described something with a type that is not known on the home shard.
     pub unknown_type: bool,
     /// Parse and Close messages whose answers are still to come, outside a client's pipeline.
@@ -122,6 +125,7 @@ impl ServerConnection {
             news: BytesMut::new(),
             oids: None,
             rows: None,
+            copied: None,
             unknown_type: false,
             unconfirmed: VecDeque::new(),
             instead: None,
@@ -191,6 +195,7 @@ impl ServerConnection {
 
     pub fn note_ready(&mut self, body: &[u8]) -> Result<Status> {
         self.status = backend::ready_status(body)?;
+        self.copied = None;
         self.broken = self.status != Status::Idle;
         Ok(self.status)
     }

@@ -18,6 +18,7 @@ use crate::plan::Plan;
 use crate::plan::RowsPlan;
 use crate::plan::finish::Carried;
 use crate::plan::finish::FinalCollation;
+use crate::pool::ServerConnection;
 use crate::route::Route;
 use crate::session::Failure;
 use crate::session::Outcome;
@@ -106,7 +107,7 @@ impl Session {
         ran?;
         let arrays = gather(&frames, &carried)?;
         let held = self.backends.acquire(shard, &self.variables).await?;
-        let names = type_names(&fields);
+        let names = type_names(&held.lease, &fields);
         let names = if fields.is_empty() { Vec::new() } else { run_on(held, &names).await?.rows };
         let names = names.into_iter().next().unwrap_or_default();
         let sql = format!("{}{}", declared.prefix, query(&fields, &names));
@@ -188,9 +189,11 @@ fn gather(frames: &[u8], carried: &[Carried]) -> Result<Vec<BytesMut>, Error> {
     Ok(merge.take_arrays(&carried.iter().map(|c| c.element_oid).collect::<Vec<_>>()))
 }
 
-/// Asks for the columns' types as they are written, modifiers and all.
-fn type_names(fields: &[Field]) -> String {
-    let one = |f: &Field| format!("pg_catalog.format_type({}, {})", f.type_oid, f.type_modifier);
+/// Asks a server for the columns' types as they are written, modifiers and all.
+fn type_names(server: &ServerConnection, fields: &[Field]) -> String {
+    let one = |f: &Field| {
+        format!("pg_catalog.format_type({}::pg_catalog.oid, {})", server.own_type(f.type_oid), f.type_modifier)
+    };
     format!("SELECT {}", fields.iter().map(one).collect::<Vec<_>>().join(", "))
 }
 

@@ -530,7 +530,7 @@ impl Session {
             Plan::Everywhere(everywhere) => self.everywhere(everywhere, &planned.text).await,
             Plan::Rows(rows @ RowsPlan { copies: Some(copies), .. }) => {
                 let shards = self.shards_of_copy(rows, &planned.text)?;
-                self.copy_several(copies, &shards, &planned.text).await
+                self.copy_several(copies, rows.binary_copy.as_deref(), &shards, &planned.text).await
             }
             Plan::Explain(explain) => {
                 self.scan_text(&planned.text)?;

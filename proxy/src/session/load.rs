@@ -13,6 +13,7 @@ use crate::exec::load::Sort;
 use crate::exec::snapshots::not_together;
 use crate::exec::unload;
 use crate::limits;
+use crate::plan::BinaryCopy;
 use crate::plan::CopyPlan;
 use crate::plan::CopySplit;
 use crate::plan::RowsPlan;
@@ -39,11 +40,17 @@ use std::sync::Arc;
 
 impl Session {
     /// Runs COPY over several shards and answers it, with its data, up to ReadyForQuery.
-    pub(super) async fn copy_several(&mut self, plan: &CopyPlan, shards: &[ShardId], text: &str) -> Outcome {
+    pub(super) async fn copy_several(
+        &mut self,
+        plan: &CopyPlan,
+        binary: Option<&BinaryCopy>,
+        shards: &[ShardId],
+        text: &str,
+    ) -> Outcome {
         self.ran = measure::Ran::Scatter;
         self.drain(false).await?;
         match plan {
-            CopyPlan::Out { shape } => self.copy_out(shape, shards, text).await,
+            CopyPlan::Out { shape } => self.copy_out(shape, binary, shards, text).await,
             CopyPlan::Split(split) => {
                 let (foreign, tricky) = self.copy_encoding(split.encoding.as_deref());
                 if tricky {
@@ -60,11 +67,14 @@ impl Session {
                     foreign,
                     most: self.client.max_message,
                 };
-                self.copy_in(shards, text, &mut sort, None).await
+                self.copy_in(shards, text, &mut sort, binary, None).await
             }
             CopyPlan::Everyone { table } => {
+                if let Some(binary) = binary {
+                    self.refuse_copied(binary, shards).await?;
+                }
                 let lock = lock_text(std::slice::from_ref(table));
-                self.copy_in(shards, text, &mut Whole(BytesMut::new()), Some(&lock)).await
+                self.copy_in(shards, text, &mut Whole(BytesMut::new()), None, Some(&lock)).await
             }
         }
     }
@@ -78,9 +88,16 @@ impl Session {
     }
 
     /// COPY … FROM STDIN. With `lock` the same data go to every shard, once that has been run on each, the lead first.
-    async fn copy_in(&mut self, shards: &[ShardId], text: &str, sort: &mut impl Sort, lock: Option<&str>) -> Outcome {
+    async fn copy_in(
+        &mut self,
+        shards: &[ShardId],
+        text: &str,
+        sort: &mut impl Sort,
+        binary: Option<&BinaryCopy>,
+        lock: Option<&str>,
+    ) -> Outcome {
         let own = self.begin_writes(shards).await?;
-        let outcome = self.load(shards, text, sort, lock).await;
+        let outcome = self.load(shards, text, sort, binary, lock).await;
         for &shard in shards {
             self.note_changes(shard);
         }
@@ -89,7 +106,14 @@ impl Session {
         Ok(())
     }
 
-    async fn load(&mut self, shards: &[ShardId], text: &str, sort: &mut impl Sort, lock: Option<&str>) -> Outcome<u64> {
+    async fn load(
+        &mut self,
+        shards: &[ShardId],
+        text: &str,
+        sort: &mut impl Sort,
+        binary: Option<&BinaryCopy>,
+        lock: Option<&str>,
+    ) -> Outcome<u64> {
         for &shard in shards {
             let held = self.backends.acquire(shard, &self.variables).await?;
             held.lease.changed.clear();
@@ -112,8 +136,12 @@ impl Session {
                 return Err(error.into());
             }
         };
+        let types = match binary {
+            Some(BinaryCopy::Table(types)) => types.as_slice(),
+            _ => &[],
+        };
         frontend::frame(&mut self.client.write, backend::COPY_IN, |b| b.extend_from_slice(&response));
-        match load::run(&mut self.backends, &mut self.client, shards, sort, lock.is_some()).await {
+        match load::run(&mut self.backends, &mut self.client, shards, sort, types, lock.is_some()).await {
             Ok(Ok(count)) => Ok(count),
             Ok(Err(error)) => {
                 self.learn_from(&error);
@@ -124,7 +152,13 @@ impl Session {
         }
     }
 
-    async fn copy_out(&mut self, shape: &Shape, shards: &[ShardId], text: &str) -> Outcome {
+    async fn copy_out(
+        &mut self,
+        shape: &Shape,
+        binary: Option<&BinaryCopy>,
+        shards: &[ShardId],
+        text: &str,
+    ) -> Outcome {
         if shards.len() > 1 {
             self.serializable_over_shards().await?;
         }
@@ -133,6 +167,9 @@ impl Session {
             held.lease.changed.clear();
         }
         self.backends.take_together(shards, &self.variables).await?;
+        if let Some(binary) = binary {
+            self.expect_copied(binary, shards).await?;
+        }
         let database = Arc::clone(&self.backends.database);
         let room = &database.room;
         // Each shard answers once it has taken its snapshot (DoCopyTo in copyto.c).

@@ -9,6 +9,7 @@
 pub mod atomic;
 pub mod clock;
 pub mod command;
+mod copied;
 pub mod cursor;
 mod dump;
 pub mod encoding;

@@ -218,7 +218,12 @@ impl Session {
             let answer = crate::exec::backends::run_on(held, &format!("SELECT {}", columns.join(", "))).await?;
             for value in answer.rows.first().map(Vec::as_slice).unwrap_or_default() {
                 let text = value.as_deref().and_then(|v| std::str::from_utf8(v).ok()).unwrap_or("0");
-                declared.push(text.parse().unwrap_or(0));
+                let held = self.backends.acquire(shard, &self.variables).await?;
+                let own = text.parse().unwrap_or(0);
+                match held.lease.home_type(own) {
+                    0 if own != 0 => return Err(held.lease.lacks_type().into()),
+                    oid => declared.push(oid),
+                }
             }
         }
         let prepared = self.prepare(inner, &declared).await?;

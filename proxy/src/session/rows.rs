@@ -125,7 +125,9 @@ impl Session {
                 Ok(())
             }
             Route::Several(shards) if rows.copies.is_some() => match &rows.copies {
-                Some(copies) => Box::pin(self.copy_several(copies, &shards, values.text)).await,
+                Some(copies) => {
+                    Box::pin(self.copy_several(copies, rows.binary_copy.as_deref(), &shards, values.text)).await
+                }
                 None => Err(Error::internal("a plan is gone").into()),
             },
             Route::Several(_) if rows.everyone.is_some() => Box::pin(self.everyone_text(planned, &values)).await,
@@ -165,6 +167,9 @@ impl Session {
         }
         if rows.notifies {
             Box::pin(self.before_notify()).await?;
+        }
+        if rows.binary_copy.is_some() {
+            Box::pin(self.before_copy(rows, shard)).await?;
         }
         let in_block = self.backends.transaction.is_block() || self.pipeline.is_open();
         if in_block && (rows.effect == Effect::Write || rows.opaque) {
