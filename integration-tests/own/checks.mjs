@@ -18,7 +18,7 @@ export async function run(checks) {
       await Promise.race([check(), late]);
       console.log(`ok ${name}`);
     } catch (error) {
-      console.log(`not ok ${name}: ${String(error?.stack ?? error).replaceAll("\n", " | ")}`);
+      console.log(`not ok ${name}: ${[error?.message, error?.parent?.hint, error?.stack ?? error].filter(Boolean).join(" | ").replaceAll("\n", " | ")}`);
     } finally {
       clearTimeout(timer);
     }

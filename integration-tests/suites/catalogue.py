@@ -23,4 +23,9 @@ SUITES: list[type[Suite]] = [
     own.Psycopg3,
     own.Pgjdbc,
     own.Pdo,
+    own.Sqlx,
+    own.Diesel,
+    own.TypeOrm,
+    own.Sequelize,
+    own.PrismaClient,
 ]

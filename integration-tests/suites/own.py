@@ -5,6 +5,7 @@ its checks. It is the same program in every layout; in `sharded` the tables that
 it over two shards and all others are reference tables.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -38,14 +39,14 @@ class Own(suite.Suite):
     sharded = SHARDED
     settings = {"ssl": "on", "ssl_cert_file": f"'{TLS}/server.crt'", "ssl_key_file": f"'{TLS}/server.key'"}
     listen = f'[listen.tls]\ncertificate = "{TLS}/server.crt"\nkey = "{TLS}/server.key"'
-    """The programs that must be there, with the Debian packages that bring them."""
+    """The programs or files that must be there, with the Debian packages that bring them."""
     needs: dict[str, str] = {}
 
     def fetch(self, work: Path) -> None:
         certificate()
-        for program, package in self.needs.items():
-            if shutil.which(program) is None:
-                raise SystemExit(f"{self.name} needs {program}; please install: apt-get install {package}")
+        missing = sorted({package for program, package in self.needs.items() if shutil.which(program) is None and not Path(program).exists()})
+        if missing:
+            install_packages(self.name, missing)
         self.install(work)
 
     def install(self, work: Path) -> None:
@@ -93,6 +94,16 @@ def certificate() -> None:
     accounts.give(TLS)
 
 
+def install_packages(name: str, packages: list[str]) -> None:
+    """Installs Debian packages where that needs no asking; says what is missing where it does."""
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        raise SystemExit(f"{name} needs more than is installed; please run: apt-get install {' '.join(packages)}")
+    print(f"  installing {' '.join(packages)}")
+    quiet = {"stdout": subprocess.DEVNULL, "env": os.environ | {"DEBIAN_FRONTEND": "noninteractive"}, "check": True}
+    subprocess.run(["apt-get", "update", "-qq"], **quiet)
+    subprocess.run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages], **quiet)
+
+
 class Node(Own):
     """A program for Node.js with its packages pinned in package-lock.json."""
 
@@ -136,12 +147,8 @@ class Psycopg3(Own):
 class Pgjdbc(Own):
     name = "pgjdbc"
     title = "pgjdbc 42.5 (own checks)"
-    needs = {"javac": "default-jdk-headless", "java": "default-jdk-headless"}
     jar = Path("/usr/share/java/postgresql.jar")
-
-    def install(self, work: Path) -> None:
-        if not self.jar.exists():
-            raise SystemExit(f"{self.name} needs {self.jar}; please install: apt-get install libpostgresql-jdbc-java")
+    needs = {"javac": "default-jdk-headless", "java": "default-jdk-headless", str(jar): "libpostgresql-jdbc-java"}
 
     def copy(self, work: Path) -> None:
         super().copy(work)
@@ -155,11 +162,62 @@ class Pgjdbc(Own):
 class Pdo(Own):
     name = "pdo"
     title = "PDO of PHP 8.2 (own checks)"
-    needs = {"php": "php-cli"}
-
-    def install(self, work: Path) -> None:
-        if "pdo_pgsql" not in subprocess.run(["php", "-m"], check=True, capture_output=True, text=True).stdout:
-            raise SystemExit(f"{self.name} needs PHP's pdo_pgsql; please install: apt-get install php-pgsql")
+    needs = {"php": "php-cli", "/etc/php/8.2/mods-available/pdo_pgsql.ini": "php-pgsql"}
 
     def command(self, work: Path) -> list[str]:
         return ["php", "main.php"]
+
+
+class TypeOrm(Node):
+    name = "typeorm"
+    title = "TypeORM 1.1.1 (own checks)"
+
+
+class Sequelize(Node):
+    name = "sequelize"
+    title = "Sequelize 6.37.8 (own checks)"
+
+
+class Crate(Own):
+    """A cargo project of its own, outside the workspace, built in the suite's directory."""
+
+    needs = {"cargo": "cargo"}
+
+    def build(self, work: Path) -> None:
+        subprocess.run(
+            ["cargo", "build", "--quiet", "--locked", "--manifest-path", str(PROGRAMS / self.name / "Cargo.toml")],
+            check=True, env=os.environ | {"CARGO_TARGET_DIR": str(work / "target")},
+        )
+
+    def install(self, work: Path) -> None:
+        self.build(work)
+
+    def copy(self, work: Path) -> None:
+        self.build(work)
+
+    def command(self, work: Path) -> list[str]:
+        return [str(work / "target" / "debug" / f"shardway-checks-{self.name}")]
+
+
+class Sqlx(Crate):
+    name = "sqlx"
+    title = "sqlx 0.9.0 (own checks)"
+
+
+class Diesel(Crate):
+    name = "diesel"
+    title = "diesel 2.3.14 (own checks)"
+    needs = Crate.needs | {"/usr/include/postgresql/libpq-fe.h": "libpq-dev"}
+
+
+class PrismaClient(Node):
+    name = "prisma"
+    title = "Prisma 7.10.0 with adapter-pg (own checks)"
+
+    def install(self, work: Path) -> None:
+        super().install(work)
+        for name in ("schema.prisma", "prisma.config.mjs"):
+            shutil.copy(PROGRAMS / self.name / name, work)
+        # Generating needs no schema engine, which npm does not bring, but looks for one.
+        engine = {"PRISMA_SCHEMA_ENGINE_BINARY": shutil.which("true") or "/bin/true"}
+        subprocess.run(["npx", "--no-install", "prisma", "generate"], cwd=work, check=True, env=os.environ | engine, stdout=subprocess.DEVNULL)

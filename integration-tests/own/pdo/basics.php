@@ -35,10 +35,6 @@ return [
         equal($c->query('select 1; select 2')->fetchAll(), [[2]]);
     },
 
-    'empty statement' => function () {
-        equal(connect()->exec('-- nothing'), 0);
-    },
-
     'named parameters' => function () {
         equal(rows(connect(), 'select :b::text, :a::int, :b::text', ['a' => 1, 'b' => 'x']), [['x', 1, 'x']]);
     },

@@ -132,7 +132,8 @@ SELECT pg_catalog.jsonb_build_object(
 FROM settled
 "#;
 
-/// One row, one text column: a JSON object, name → [`BuiltinFacts`], of the functions in `pg_catalog`.
+/// One row, one text column: a JSON object, name → [`BuiltinFacts`], of the functions in `pg_catalog`,
+/// and of those that `information_schema` has for its own views, which drivers call too.
 pub const BUILTINS_QUERY: &str = r#"
 SELECT pg_catalog.jsonb_object_agg(f.proname, f.facts)::pg_catalog.text FROM (
   SELECT p.proname, pg_catalog.jsonb_build_object(
@@ -141,6 +142,7 @@ SELECT pg_catalog.jsonb_object_agg(f.proname, f.facts)::pg_catalog.text FROM (
     'aggregate', pg_catalog.bool_or(p.prokind = 'a'), 'window', pg_catalog.bool_or(p.prokind = 'w'),
     'returns_set', pg_catalog.bool_or(p.proretset)) AS facts
   FROM pg_catalog.pg_proc p WHERE p.pronamespace = 'pg_catalog'::pg_catalog.regnamespace
+    OR p.pronamespace = pg_catalog.to_regnamespace('information_schema') AND pg_catalog.left(p.proname::text, 4) = '_pg_'
   GROUP BY p.proname) f
 "#;
 

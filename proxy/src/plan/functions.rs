@@ -208,6 +208,7 @@ fn builtin_special(name: &str, volatility: Volatility) -> Option<Kind> {
             Kind::AdvisoryLock { session: !name.contains("_xact_") }
         }
         _ if SERVER.contains(&name) || (name.starts_with("pg_") && !PG_PLAIN.contains(&name)) => Kind::Server,
+        _ if name.starts_with("_pg_") && volatility != Volatility::Immutable => Kind::Server,
         _ if name.starts_with("has_") && name.ends_with("_privilege") => Kind::Server,
         _ if volatility == Volatility::Volatile && !FRESH.contains(&name) => Kind::Server,
         _ => return None,

@@ -98,13 +98,14 @@ impl<'a> Analysis<'a> {
         self.returning(insert.returning.as_deref(), insert.output.as_ref(), &scope, env)
     }
 
-    /// ON CONFLICT DO UPDATE SET key = …
+    /// ON CONFLICT DO UPDATE SET key = …: only to what it is already. The key of the row that is proposed is that of the
+    /// row in its way, since every unique constraint of a sharded table has the key.
     fn conflict_key(&mut self, assignments: &[Assignment], relation: &Relation) {
         let Placement::Sharded { key, .. } = &relation.placement else { return };
         if !self.several_shards() {
             return;
         }
-        for assignment in assignments {
+        for assignment in assignments.iter().filter(|assignment| !keeps_proposed(assignment)) {
             let columns: Vec<&ObjectName> = match &assignment.target {
                 AssignmentTarget::ColumnName(name) => vec![name],
                 AssignmentTarget::Tuple(names) => names.iter().collect(),
@@ -494,6 +495,16 @@ impl<'a> Analysis<'a> {
 fn undetermined(column: &str) -> Error {
     Error::unsupported(format!("the shard key value of column {column} cannot be determined here"))
         .hint("Give the shard key as a constant or a parameter of the column's type.")
+}
+
+/// `column = excluded.column`, as ORMs write it for every column.
+fn keeps_proposed(assignment: &Assignment) -> bool {
+    let AssignmentTarget::ColumnName(target) = &assignment.target else { return false };
+    let Expr::CompoundIdentifier(value) = &assignment.value else { return false };
+    let value: Vec<String> = value.iter().map(names::fold).collect();
+    names::parts(target).is_some_and(|target| {
+        matches!((target.as_slice(), value.as_slice()), ([column], [row, given]) if row == "excluded" && given == column)
+    })
 }
 
 /// The positions of the columns that an INSERT gives, in its order.
