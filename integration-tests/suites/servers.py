@@ -55,15 +55,16 @@ def wait_for(port: int, child: subprocess.Popen, what: str, log: Path) -> None:
 
 
 @contextlib.contextmanager
-def cluster(suite: Suite):
-    """A running PostgreSQL; gives its port and data directory."""
+def cluster(suite: Suite, work: Path):
+    """A running PostgreSQL; gives its port."""
+    programs = suite.programs(work) or binaries()
     directory = Path(tempfile.mkdtemp(prefix="shardway-suite-"))
     accounts.give(directory)
     data = directory / "data"
     port = free_port()
     try:
         subprocess.run(
-            accounts.prefix() + [str(binaries() / "initdb"), "-D", str(data), "-U", SUPERUSER, "-A", "trust", "-E", "UTF8",
+            accounts.prefix() + [str(programs / "initdb"), "-D", str(data), "-U", SUPERUSER, "-A", "trust", "-E", "UTF8",
                                  "--locale=C.UTF-8", "--no-sync"],
             check=True, stdout=subprocess.DEVNULL, cwd=directory,
         )
@@ -75,7 +76,7 @@ def cluster(suite: Suite):
         log = directory / "log"
         with log.open("wb") as out:
             child = subprocess.Popen(
-                accounts.prefix() + [str(binaries() / "postgres"), "-D", str(data)], stdout=out, stderr=out, cwd=directory,
+                accounts.prefix() + [str(programs / "postgres"), "-D", str(data)], stdout=out, stderr=out, cwd=directory,
                 stdin=subprocess.DEVNULL, start_new_session=True,
             )
         try:
@@ -139,7 +140,7 @@ def target(suite: Suite, layout: str, binary: Path, log: Path):
     with contextlib.ExitStack() as stack:
         shards = []
         for _ in range(LAYOUTS[layout]):
-            port = stack.enter_context(cluster(suite))
+            port = stack.enter_context(cluster(suite, log.parent))
             psql(port, "postgres", f"ALTER USER {SUPERUSER} PASSWORD '{PASSWORD}';")
             if suite.database != "postgres":
                 psql(port, "postgres", f"CREATE DATABASE {suite.database} {suite.database_options};")

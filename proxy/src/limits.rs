@@ -66,3 +66,6 @@ pub const RECOVERY_PAUSE: Duration = Duration::from_secs(5);
 pub const FINISHED_DECISIONS: usize = 100_000;
 /// The least time between two catalog reads that unknown names ask for.
 pub const CATALOG_REFRESH_PAUSE: Duration = Duration::from_secs(1);
+
+/// How often a catalog is asked for again that others change while it is read.
+pub const CATALOG_TRIES: u32 = 5;
