@@ -1,12 +1,10 @@
-"""PostgreSQL's own source, the headers of its server and psql of the source's version, fetched by apt: its tests are in
-no binary package, and what psql prints changes between minor versions."""
+"""PostgreSQL's own source, the headers of its server and the programs of the source's version, fetched by apt: its tests
+are in no binary package, and what servers and psql print changes between minor versions."""
 
 import re
 import shutil
 import subprocess
 from pathlib import Path
-
-from suites import servers
 
 MAJOR = "15"
 PACKAGE = f"postgresql-{MAJOR}"
@@ -15,7 +13,7 @@ APT = Path("/etc/apt")
 
 def fetch(work: Path) -> None:
     """Puts the source's tree under `work/source`, the headers and libraries for servers under `work/dev`, and the programs
-    for clients under `work/client`."""
+    of server and clients under `work/programs`."""
     options = source_lists(work / "apt")
     subprocess.run(["apt-get", *options, "update", "-q"], check=True, cwd=work, stdout=subprocess.DEVNULL)
     told = subprocess.run(["apt-cache", *options, "showsrc", PACKAGE], check=True, cwd=work, capture_output=True, text=True)
@@ -28,8 +26,9 @@ def fetch(work: Path) -> None:
     shutil.rmtree(work / "source", ignore_errors=True)
     shutil.unpack_archive(archive, work / "unpacked")
     next((work / "unpacked").iterdir()).rename(work / "source")
-    unpack(f"postgresql-server-dev-{MAJOR}", work, "dev")
-    unpack(f"postgresql-client-{MAJOR}={version}", work, "client")
+    unpack(f"postgresql-server-dev-{MAJOR}={version}", work, "dev")
+    unpack(f"postgresql-client-{MAJOR}={version}", work, "programs")
+    unpack(f"postgresql-{MAJOR}={version}", work, "programs")
 
 
 def unpack(package: str, work: Path, directory: str) -> None:
@@ -65,11 +64,6 @@ def libraries(work: Path) -> Path:
     return work / "dev" / "usr" / "lib" / "postgresql" / MAJOR / "lib"
 
 
-def client(work: Path) -> Path:
-    """The programs for clients, of the source's own version: it has `bin` and `lib`."""
-    return work / "client" / "usr" / "lib" / "postgresql" / MAJOR
-
-
-def installed() -> Path:
-    """PostgreSQL's installation whose server the tests run against: it has `bin` and `lib`."""
-    return servers.binaries().parent
+def installed(work: Path) -> Path:
+    """The server and the programs for clients, of the source's own version: it has `bin` and `lib`."""
+    return work / "programs" / "usr" / "lib" / "postgresql" / MAJOR

@@ -31,12 +31,15 @@ class Regress(suite.Suite):
     pool = "size = 60"
     sample = ["test_setup", "boolean", "int8", "strings", "transactions", "prepare", "portals_p2"]
 
+    def programs(self, work: Path) -> Path:
+        return postgresql_source.installed(work) / "bin"
+
     def fetch(self, work: Path) -> None:
         postgresql_source.fetch(work)
         modules = work / "modules"
         modules.mkdir(exist_ok=True)
         for name in ["refint.so", "autoinc.so"]:
-            shutil.copy(postgresql_source.installed() / "lib" / name, modules)
+            shutil.copy(postgresql_source.installed(work) / "lib" / name, modules)
         subprocess.run(
             ["gcc", "-shared", "-fPIC", "-O1", "-w", f"-I{postgresql_source.headers(work)}", "-o", str(modules / "regress.so"),
              str(work / "source" / "src" / "test" / "regress" / "regress.c")],
@@ -44,15 +47,15 @@ class Regress(suite.Suite):
         )
 
     def run(self, target: Target, work: Path, sample: bool) -> dict[str, str]:
-        client = postgresql_source.client(work)
+        installed = postgresql_source.installed(work)
         files = work / "source" / "src" / "test" / "regress"
         output = work / target.layout
         shutil.rmtree(output, ignore_errors=True)
         output.mkdir()
         suite.accounts.give(output)
         command = [
-            str(client / "lib" / "pgxs" / "src" / "test" / "regress" / "pg_regress"),
-            f"--inputdir={files}", f"--outputdir={output}", f"--dlpath={work / 'modules'}", f"--bindir={client / 'bin'}",
+            str(installed / "lib" / "pgxs" / "src" / "test" / "regress" / "pg_regress"),
+            f"--inputdir={files}", f"--outputdir={output}", f"--dlpath={work / 'modules'}", f"--bindir={installed / 'bin'}",
             f"--host={target.host}", f"--port={target.port}", f"--user={target.user}", "--use-existing",
             f"--dbname={target.database}",
         ]

@@ -56,14 +56,15 @@ def wait_for(port: int, child: subprocess.Popen, what: str, log: Path) -> None:
 
 
 @contextlib.contextmanager
-def cluster(suite: Suite, port: int):
+def cluster(suite: Suite, port: int, work: Path):
     """A running PostgreSQL; gives its port."""
+    programs = suite.programs(work) or binaries()
     directory = Path(tempfile.mkdtemp(prefix="shardway-suite-"))
     accounts.give(directory)
     data = directory / "data"
     try:
         subprocess.run(
-            accounts.prefix() + [str(binaries() / "initdb"), "-D", str(data), "-U", SUPERUSER, "-A", "trust", "-E", "UTF8",
+            accounts.prefix() + [str(programs / "initdb"), "-D", str(data), "-U", SUPERUSER, "-A", "trust", "-E", "UTF8",
                                  "--locale=C.UTF-8", "--no-sync"],
             check=True, stdout=subprocess.DEVNULL, cwd=directory,
         )
@@ -79,7 +80,7 @@ def cluster(suite: Suite, port: int):
         log = directory / "log"
         with log.open("wb") as out:
             child = subprocess.Popen(
-                accounts.prefix() + [str(binaries() / "postgres"), "-D", str(data)], stdout=out, stderr=out, cwd=directory,
+                accounts.prefix() + [str(programs / "postgres"), "-D", str(data)], stdout=out, stderr=out, cwd=directory,
                 stdin=subprocess.DEVNULL, start_new_session=True,
             )
         try:
@@ -165,7 +166,7 @@ def target(suite: Suite, layout: str, binary: Path, log: Path):
         shards = []
         for _ in range(LAYOUTS[layout]):
             wanted = suite.port if layout == "direct" else None
-            port = stack.enter_context(cluster(suite, wanted or free_port()))
+            port = stack.enter_context(cluster(suite, wanted or free_port(), log.parent))
             psql(port, "postgres", f"ALTER USER {SUPERUSER} PASSWORD '{PASSWORD}'")
             for database in {suite.database, *suite.databases} - {"postgres"}:
                 psql(port, "postgres", f"CREATE DATABASE {database} {suite.database_options}")

@@ -79,6 +79,10 @@ class Suite:
     def fetch(self, work: Path) -> None:
         """Brings the sources into `work` and builds them. Called until it succeeded once."""
 
+    def programs(self, work: Path) -> Path | None:
+        """Where `initdb` and `postgres` are, where it may not be the installed PostgreSQL."""
+        return None
+
     def run(self, target: Target, work: Path, sample: bool) -> dict[str, str]:
         """Runs the suite and tells each test's outcome by name: PASSED, FAILED or SKIPPED."""
         raise NotImplementedError

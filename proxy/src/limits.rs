@@ -73,3 +73,5 @@ pub const LISTEN_PATIENCE: Duration = Duration::from_secs(5);
 /// Notifications that wait for a session that is in a transaction: those beyond would fill memory as they fill
 /// PostgreSQL's queue, and the session is ended.
 pub const UNHEARD_BYTES: usize = 16 << 20;
+/// How often a catalog is asked for again that others change while it is read.
+pub const CATALOG_TRIES: u32 = 5;

@@ -53,6 +53,9 @@ pub struct Database {
     /// What a server reports at login, by user: good for clients that set nothing unusual.
     greetings: Mutex<HashMap<String, Arc<BTreeMap<String, String>>>>,
     ready: AtomicBool,
+    /// The schema has been changed since the catalog was read; and how often it has been.
+    outdated: AtomicBool,
+    changes: AtomicU64,
     gate: Mutex<Gate>,
     /// Prepared transactions, and which shards wait for their end.
     pub settlement: Settlement,
@@ -115,6 +118,8 @@ impl Database {
             }),
             greetings: Mutex::new(HashMap::new()),
             ready: AtomicBool::new(false),
+            outdated: AtomicBool::new(false),
+            changes: AtomicU64::new(0),
             gate: Mutex::new(Gate::Shut(Error::new(codes::CONNECTION_FAILURE, "no shard has been reached yet"))),
             settlement: Settlement::new(config.shards.len()),
             room: Room::default(),
@@ -152,6 +157,44 @@ impl Database {
             return Ok(()); // another session has read it since we asked
         }
         self.read(&mut reading, true).await
+    }
+
+    /// A statement has changed the schema: who plans with the catalog next reads it first. Plans and what servers have
+    /// told of them are forgotten at once.
+    pub fn outdate(&self) {
+        self.snapshot.store(self.replanned());
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        self.outdated.store(true, Ordering::Release);
+    }
+
+    /// The catalog as it was, without the plans made with it: what a transaction goes on with that has changed the
+    /// schema of the only shard, where no plan depends on the catalog but for what a statement leaves behind.
+    pub fn replanned(&self) -> Arc<Snapshot> {
+        let version = VERSIONS.fetch_add(1, Ordering::Relaxed);
+        let catalog = Catalog { version, ..Catalog::clone(&self.snapshot.load().catalog) };
+        Arc::new(Snapshot { catalog: Arc::new(catalog), plans: PlanCache::default() })
+    }
+
+    pub fn is_outdated(&self) -> bool {
+        self.outdated.load(Ordering::Acquire)
+    }
+
+    /// Reads the catalog if it is out of date: once, for all who wait for it.
+    ///
+    /// # Errors
+    /// As of [`Database::refresh`].
+    pub async fn renew(&self) -> Result<()> {
+        let mut reading = self.reading.lock().await;
+        if !self.is_outdated() {
+            return Ok(());
+        }
+        let seen = self.changes.load(Ordering::Acquire);
+        self.read(&mut reading, true).await?;
+        self.outdated.store(false, Ordering::Release);
+        if self.changes.load(Ordering::Acquire) != seen {
+            self.outdated.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// As `refresh`, but not more often than once in a while: for names that nobody knows.
@@ -232,10 +275,11 @@ impl Database {
     /// What the shards that answer have; true when it differs from what they said before.
     async fn read_catalogs(&self, reading: &mut Reading) -> Result<bool> {
         let mut differs = false;
-        let answers = self.control.read_all(QUERY).await;
+        let answers = (0..self.config.shards.len()).map(|shard| self.read_catalog(shard));
+        let answers = futures::future::join_all(answers).await;
         let slots = reading.schemas.iter_mut().zip(&mut reading.texts);
         for (((schema, text), answer), shard) in slots.zip(answers).zip(&self.config.shards) {
-            match answer.and_then(|text| Ok((parse(&text)?, text))) {
+            match answer {
                 Ok((new, said)) => {
                     differs |= text.as_ref() != Some(&said);
                     *schema = Some(new);
@@ -258,6 +302,23 @@ impl Database {
             }
         }
         Ok(differs)
+    }
+
+    /// What a shard has. What others drop while the query runs can make it fail, or half of an object be missing: it is
+    /// asked again.
+    async fn read_catalog(&self, shard: usize) -> Result<(ShardSchema, String)> {
+        // A client's schema change must not become the victim of a deadlock with the query: the query gives way long
+        // before `deadlock_timeout`.
+        let query = format!("SET LOCAL lock_timeout = '200ms'; {QUERY}");
+        let mut tries = limits::CATALOG_TRIES;
+        loop {
+            let answer = self.control.text(shard, &query).await.and_then(|text| Ok((parse(&text)?, text)));
+            tries -= 1;
+            match answer {
+                Err(error) if tries > 0 && [codes::INTERNAL, codes::LOCK_NOT_AVAILABLE].contains(&error.code) => {}
+                answer => return answer,
+            }
+        }
     }
 
     /// Compares the configuration with the placement record on the shards.

@@ -14,6 +14,7 @@ pub mod finish;
 mod functions;
 pub mod moment;
 mod names;
+mod only;
 mod predicates;
 mod reference;
 mod rows;
@@ -86,6 +87,8 @@ pub struct RowsPlan {
     pub opaque: bool,
     /// `set_config` calls whose effect belongs to the session: (name, is_local); read the values back afterwards.
     pub set_config: Vec<SetConfig>,
+    /// It reads what SQL's PREPARE has prepared: on the connection that runs it these statements must be.
+    pub names_prepared: bool,
     /// Session state that ties the session to the server connection it ran on, and why.
     pub pins: Option<PinReason>,
     /// It calls pg_notify.
@@ -545,6 +548,11 @@ pub struct UnknownNames {
 
 /// Decides what to do for a statement.
 pub fn plan(statement: &Statement, context: &Context<'_>) -> Plan {
+    let plan = plan_command(statement, context);
+    if context.catalog.shards.len() > 1 { plan } else { only::plan(statement, plan) }
+}
+
+fn plan_command(statement: &Statement, context: &Context<'_>) -> Plan {
     match &statement.command {
         Command::Explain => explain::plan(statement, context),
         Command::Copy => copy::plan(statement, context),
@@ -605,6 +613,7 @@ impl RowsPlan {
             writes: None,
             opaque: false,
             set_config: Vec::new(),
+            names_prepared: false,
             pins: None,
             notifies: false,
             time: TellsTime::No,

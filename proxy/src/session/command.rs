@@ -46,13 +46,16 @@ impl Session {
             Command::Discard { what } => self.discard(what).await,
             Command::Prepare { name, types, body } => {
                 let inner = text.get(body.clone()).unwrap_or_default();
-                self.sql_prepare(name, types, inner).await
+                self.sql_prepare(name, types, inner, text).await
             }
             Command::Execute { name, arguments } => {
+                if self.is_on_server(name) {
+                    return self.forward(HOME, text.as_bytes()).await;
+                }
                 let arguments: Vec<&str> = arguments.iter().map(|r| text.get(r.clone()).unwrap_or_default()).collect();
                 self.sql_execute(name, &arguments).await
             }
-            Command::Deallocate(name) => self.deallocate(name.as_deref()),
+            Command::Deallocate(name) => self.deallocate(name.as_deref(), text).await,
             Command::Declare { name, hold, body, .. } => self.declare(name, *hold, body.clone(), text).await,
             Command::Fetch { cursor } | Command::Move { cursor } => self.on_cursor(cursor, text).await,
             Command::CloseCursor(name) => self.close_cursor(name.as_deref(), text).await,
@@ -163,7 +166,11 @@ impl Session {
             self.changed_temporary().await?;
         }
         if schema_changed && committed {
-            self.backends.database.refresh().await?;
+            if self.has_one_shard() {
+                self.backends.database.outdate();
+            } else {
+                self.backends.database.refresh().await?;
+            }
         }
         ended.map_err(Failure::from)
     }
@@ -229,7 +236,11 @@ impl Session {
             }
         }
         if self.backends.transaction.schema_changed {
-            self.renew_overlay().await?;
+            if self.has_one_shard() {
+                self.note_schema_change();
+            } else {
+                self.renew_overlay().await?;
+            }
         }
         self.changed_temporary().await?;
         backend::put_command_complete(&mut self.client.write, "ROLLBACK");
@@ -267,7 +278,24 @@ impl Session {
         Ok(())
     }
 
-    fn deallocate(&mut self, name: Option<&str>) -> Outcome {
+    async fn deallocate(&mut self, name: Option<&str>, text: &str) -> Outcome {
+        let on_server = match name {
+            Some(name) => self.is_on_server(name),
+            None => self.prepared.values().any(|prepared| prepared.on_server),
+        };
+        if on_server {
+            self.forward(HOME, text.as_bytes()).await?;
+            match (name, self.backends.find(HOME)) {
+                (Some(name), _) => {
+                    self.prepared.remove(name.as_bytes());
+                }
+                (None, held) => {
+                    held.into_iter().for_each(|held| held.lease.statements.clear());
+                    self.prepared.retain(|name, _| name.is_empty());
+                }
+            }
+            return Ok(());
+        }
         let tag = match name {
             None => {
                 self.prepared.retain(|name, _| name.is_empty());

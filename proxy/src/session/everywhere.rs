@@ -7,8 +7,10 @@ use crate::catalog::QualifiedName;
 use crate::catalog::ShardId;
 use crate::catalog::schema::QUERY;
 use crate::error::Error;
+use crate::error::codes;
 use crate::exec::backends::Held;
 use crate::exec::backends::run_on;
+use crate::limits;
 use crate::plan::EverywherePlan;
 use crate::plan::MARKS;
 use crate::plan::OnShards;
@@ -28,12 +30,27 @@ const NUMBER_BITS: u32 = 48;
 
 impl Session {
     pub(super) async fn everywhere(&mut self, plan: &EverywherePlan, text: &str) -> Outcome {
+        if self.has_one_shard() && !self.pipeline.executing {
+            return self.on_only_shard(plan, text).await;
+        }
         let shards = self.shards_of(plan);
         if plan.outside_transaction {
             self.one_after_the_other(plan, &shards, text).await
         } else {
             self.in_one_transaction(plan, &shards, text).await
         }
+    }
+
+    /// There is nothing to keep together: PostgreSQL itself says all that there is to say.
+    async fn on_only_shard(&mut self, plan: &EverywherePlan, text: &str) -> Outcome {
+        self.backends.note_write(HOME);
+        let outcome = self.forward(HOME, text.as_bytes()).await;
+        // What runs outside of transactions may have changed something although it failed.
+        if plan.outside_transaction || (plan.changes_schema && outcome.is_ok()) {
+            self.note_schema_change();
+        }
+        outcome?;
+        self.renew_temporary().await
     }
 
     fn shards_of(&self, plan: &EverywherePlan) -> Vec<ShardId> {
@@ -189,7 +206,9 @@ impl Session {
         }
         if plan.changes_schema && outcome.is_ok() {
             self.backends.transaction.schema_changed = true;
-            if !own.ends_here() {
+            if !own.ends_here() && self.has_one_shard() {
+                self.note_schema_change();
+            } else if !own.ends_here() {
                 outcome = self.renew_overlay().await;
             }
         }
@@ -235,12 +254,25 @@ impl Session {
 
     /// The catalog as the transaction sees it now, read over its own connection to the home shard.
     pub(super) async fn renew_overlay(&mut self) -> Outcome {
-        self.backends.acquire(HOME, &self.variables).await?;
-        let taking_part = self.backends.held.iter_mut().filter(|held| held.joined || held.shard == HOME);
-        let read = futures::future::join_all(taking_part.map(read_catalog)).await;
-        let texts: Vec<(ShardId, String)> = read.into_iter().collect::<Result<_, Error>>()?;
-        self.backends.transaction.overlay = Some(self.backends.database.overlay(&texts).await?);
-        Ok(())
+        let mut tries = limits::CATALOG_TRIES;
+        loop {
+            self.backends.acquire(HOME, &self.variables).await?;
+            let taking_part = self.backends.held.iter_mut().filter(|held| held.joined || held.shard == HOME);
+            let read = futures::future::join_all(taking_part.map(read_catalog)).await;
+            let overlay = match read.into_iter().collect::<Result<Vec<(ShardId, String)>, Error>>() {
+                Ok(texts) => self.backends.database.overlay(&texts).await,
+                Err(error) => Err(error),
+            };
+            tries -= 1;
+            match overlay {
+                // Others drop things while the query reads them.
+                Err(error) if error.code == codes::INTERNAL && tries > 0 => {}
+                overlay => {
+                    self.backends.transaction.overlay = Some(overlay?);
+                    return Ok(());
+                }
+            }
+        }
     }
 
     async fn one_after_the_other(&mut self, plan: &EverywherePlan, shards: &[ShardId], text: &str) -> Outcome {
@@ -348,9 +380,9 @@ fn shards_text(names: &[String]) -> String {
 async fn read_catalog(held: &mut Held) -> Result<(ShardId, String), Error> {
     // What the query sets for itself must not last to the end of the client's transaction.
     run_on(held, "SAVEPOINT shardway_catalog").await?;
-    let answer = run_on(held, QUERY).await?;
+    let answer = run_on(held, QUERY).await;
     run_on(held, "ROLLBACK TO SAVEPOINT shardway_catalog").await?;
     run_on(held, "RELEASE SAVEPOINT shardway_catalog").await?;
-    let text = answer.text().ok_or_else(|| Error::internal("the catalog query gave no row"))?;
+    let text = answer?.text().ok_or_else(|| Error::internal("the catalog query gave no row"))?;
     Ok((held.shard, text))
 }

@@ -76,6 +76,7 @@ impl Session {
         if name.is_empty() {
             self.forget_prepared(name);
         }
+        self.settle_catalog().await?;
         let planned = match self.known_plan(text, &types) {
             // Only single statements are planned.
             Some(planned) => planned,

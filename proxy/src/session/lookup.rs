@@ -9,6 +9,8 @@ use crate::limits;
 use crate::plan;
 use crate::plan::Context;
 use crate::plan::Plan;
+use crate::session::HOME;
+use crate::session::Outcome;
 use crate::session::Session;
 use crate::session::listen::shows_channels;
 use crate::sql::Statement;
@@ -69,6 +71,39 @@ impl Session {
         }
         key.extend_from_slice(&self.own_names.to_be_bytes());
         self.context_key = key;
+    }
+
+    /// Brings the catalog up to date, if the schema was changed. A session that keeps the connection to its only shard
+    /// needs no catalog to tell where a statement goes and what it leaves behind.
+    pub(super) async fn settle_catalog(&mut self) -> Outcome {
+        if !self.backends.database.is_outdated() || self.is_tied() {
+            return Ok(());
+        }
+        if self.backends.transaction.overlay.is_none() {
+            Box::pin(self.backends.database.renew()).await?;
+        }
+        Ok(())
+    }
+
+    /// The schema of the only shard is not what the catalog says any more. In a transaction nobody reads it: reading
+    /// takes locks on what others change, and waits for them. What else runs in the transaction keeps its connection
+    /// instead (see `pin_after`).
+    pub(super) fn note_schema_change(&mut self) {
+        if self.backends.transaction.is_block() {
+            self.backends.transaction.schema_changed = true;
+            self.backends.transaction.overlay = Some(self.backends.database.replanned());
+        } else {
+            self.backends.database.outdate();
+        }
+    }
+
+    pub(super) fn has_one_shard(&self) -> bool {
+        self.backends.database.config.shards.len() == 1
+    }
+
+    /// It keeps the connection to the only shard.
+    pub(super) fn is_tied(&self) -> bool {
+        self.has_one_shard() && self.backends.held.iter().any(|held| held.shard == HOME && held.pinned.is_some())
     }
 
     /// The plan of one statement whose text is scanned already (`self.scan`). Only plans whose literals were not read
@@ -197,7 +232,7 @@ impl Session {
 
     /// Names that nobody knows: the catalog may be old. True when it was read again.
     pub(super) async fn look_again(&mut self, names: &[QualifiedName]) -> bool {
-        if self.backends.transaction.overlay.is_some() || names.is_empty() {
+        if self.backends.transaction.overlay.is_some() || names.is_empty() || self.is_tied() {
             return false;
         }
         let before = self.backends.database.snapshot().catalog.version;

@@ -32,6 +32,7 @@ pub mod registry;
 pub mod reload;
 pub mod reported;
 pub mod rows;
+pub mod server_prepared;
 pub mod settings;
 pub mod simple;
 pub mod writes;

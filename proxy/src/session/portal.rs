@@ -7,6 +7,7 @@ use crate::exec::backends::run_on;
 use crate::exec::cache::Description;
 use crate::exec::cache::Planned;
 use crate::exec::scatter::Execution;
+use crate::exec::scatter::without_position;
 use crate::plan::Effect;
 use crate::plan::Plan;
 use crate::plan::RowsPlan;
@@ -17,6 +18,7 @@ use crate::plan::writes::WritePlan;
 use crate::pool::RowNumbers;
 use crate::route::Param;
 use crate::route::Route;
+use crate::session::Failure;
 use crate::session::Outcome;
 use crate::session::Session;
 use crate::session::pipeline::Owed;
@@ -234,7 +236,11 @@ impl Session {
         formats: &[u8],
     ) -> Outcome<(Arc<Prepared>, Vec<u8>)> {
         self.drain(false).await?;
-        let prepared = self.find_prepared(name.as_bytes()).await?;
+        // A position in the prepared text means nothing in the text of EXECUTE.
+        let prepared = self.find_prepared(name.as_bytes()).await.map_err(|failure| match failure {
+            Failure::Error(error) => Failure::Error(without_position(error)),
+            other => other,
+        })?;
         let wanted = prepared.description.as_ref().map_or(0, |d| d.params.len());
         if wanted != arguments.len() {
             let message = format!("wrong number of parameters for prepared statement \"{name}\"");

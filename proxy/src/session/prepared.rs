@@ -8,6 +8,7 @@ use crate::exec::cache::Planned;
 use crate::exec::cache::next_number;
 use crate::limits;
 use crate::plan::Plan;
+use crate::session::Failure;
 use crate::session::HOME;
 use crate::session::Outcome;
 use crate::session::Session;
@@ -33,6 +34,10 @@ pub struct Prepared {
     /// The settings under which its names were resolved, and the temporary things that were there.
     pub path: String,
     pub own_names: u64,
+    /// The text of SQL's PREPARE, if it was prepared by that.
+    pub definition: Option<Arc<str>>,
+    /// Under its own name it is prepared on the connection that the session keeps.
+    pub on_server: bool,
 }
 
 impl Session {
@@ -46,6 +51,7 @@ impl Session {
             let prepared = Box::pin(self.prepare(&shown, declared)).await?;
             return Ok(Prepared { text: Arc::from(text), shows_channels: true, ..prepared });
         }
+        self.settle_catalog().await?;
         let mut planned = self.plan_text(text, declared)?;
         let mut unknown_to_us = None;
         if let Plan::Unknown(unknown) = &planned.plan {
@@ -114,6 +120,8 @@ impl Session {
             own_names: self.own_names,
             planned,
             description,
+            definition: None,
+            on_server: false,
         }
     }
 
@@ -183,19 +191,23 @@ impl Session {
             };
             return Err(Error::new(codes::INVALID_STATEMENT_NAME, message).into());
         };
+        self.settle_catalog().await?;
         let current = self.snapshot().catalog.version;
         let path = self.variables.search_path().unwrap_or("");
+        let described = !prepared.on_server || prepared.description.is_some();
         let same = prepared.version == current && prepared.path == path && prepared.own_names == self.own_names;
-        if same && !prepared.shows_channels {
+        if described && same && !prepared.shows_channels {
             return Ok(prepared);
         }
-        let again = Box::pin(self.prepare(&prepared.text, &prepared.declared)).await?;
+        let mut again = Box::pin(self.prepare(&prepared.text, &prepared.declared)).await?;
+        again.definition.clone_from(&prepared.definition);
+        again.on_server = prepared.on_server;
         let fields = |d: &Option<Arc<Description>>| {
             d.as_ref().and_then(|d| {
                 d.fields.as_ref().map(|f| f.iter().map(|c| (c.name.clone(), c.type_oid)).collect::<Vec<_>>())
             })
         };
-        if fields(&again.description) != fields(&prepared.description) {
+        if described && fields(&again.description) != fields(&prepared.description) {
             // As PostgreSQL says it, and as drivers know it: pgjdbc and asyncpg prepare again by the routine's name.
             return Err(Error::unsupported(CHANGED_RESULT).from_routine(Routine::RevalidateCachedQuery).into());
         }
@@ -205,7 +217,10 @@ impl Session {
     }
 
     /// PREPARE name (types) AS …
-    pub(super) async fn sql_prepare(&mut self, name: &str, types: &[String], inner: &str) -> Outcome {
+    pub(super) async fn sql_prepare(&mut self, name: &str, types: &[String], inner: &str, text: &str) -> Outcome {
+        if self.is_tied() {
+            return self.prepare_on_server(name, inner, text).await;
+        }
         self.refuse_duplicate(name.as_bytes())?;
         let mut declared = Vec::new();
         if !types.is_empty() {
@@ -226,9 +241,20 @@ impl Session {
                 }
             }
         }
-        let prepared = self.prepare(inner, &declared).await?;
+        let before = text.find(inner).and_then(|at| text.get(..at)).map_or(0, |before| before.chars().count());
+        let mut prepared = self.prepare(inner, &declared).await.map_err(|failure| shifted(failure, before))?;
+        prepared.definition = Some(Arc::from(text));
         self.keep_prepared(name.as_bytes(), prepared)?;
         backend::put_command_complete(&mut self.client.write, "PREPARE");
         Ok(())
     }
+}
+
+/// An error in a part of the client's text that begins behind `before` characters.
+fn shifted(failure: Failure, before: usize) -> Failure {
+    let Failure::Error(error) = failure else { return failure };
+    let Some(position) = error.position else { return Failure::Error(error) };
+    let mut error = error.without_raw();
+    error.position = Some(position.saturating_add(u32::try_from(before).unwrap_or(u32::MAX)));
+    Failure::Error(error)
 }

@@ -162,6 +162,9 @@ impl Session {
 
     /// What must hold before a statement may run whole on one shard.
     pub(super) async fn before_whole(&mut self, rows: &RowsPlan, shard: ShardId) -> Outcome {
+        if rows.names_prepared {
+            Box::pin(self.move_prepared()).await?;
+        }
         if let Some(function) = &rows.reads_sequence {
             self.refuse_unknown_sequence(function, shard)?;
         }
@@ -211,7 +214,8 @@ impl Session {
                 self.own_names = next_number();
             }
         }
-        if rows.opaque {
+        // What a transaction has made on the only shard is in no catalog: what it does is not known.
+        if rows.opaque || (self.backends.transaction.schema_changed && self.has_one_shard()) {
             self.pin(shard, PinReason::Opaque);
         }
     }
@@ -231,7 +235,10 @@ impl Session {
             self.renew_temporary().await?;
         }
         if rows.makes.changes_schema {
-            if self.backends.transaction.is_block() {
+            let committed_later = self.pipeline.is_open() && !self.backends.transaction.is_block();
+            if self.has_one_shard() && !committed_later {
+                self.note_schema_change();
+            } else if self.backends.transaction.is_block() {
                 self.backends.transaction.schema_changed = true;
                 self.renew_overlay().await?;
             } else {

@@ -236,6 +236,7 @@ impl Session {
         let transaction = &mut self.backends.transaction;
         if !transaction.is_block()
             || transaction.state == State::Implicit
+            || !transaction.savepoints.is_empty()
             || self.backends.held.iter().any(|h| h.joined)
         {
             return self.on_participants(text, "SET").await;

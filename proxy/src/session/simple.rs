@@ -246,7 +246,12 @@ impl Session {
     /// One statement, already scanned.
     async fn one(&mut self, text: &str) -> Outcome {
         let started = Instant::now();
-        let planned = self.plan_scanned(text)?;
+        let mut planned = self.plan_scanned(text)?;
+        // What a statement leaves behind follows from the catalog; where the only shard's schema changes go does not.
+        if self.backends.database.is_outdated() && !matches!(planned.plan, Plan::Session | Plan::Everywhere(_)) {
+            self.settle_catalog().await?;
+            planned = self.plan_scanned(text)?;
+        }
         self.ran = measure::ran(&planned.plan);
         let outcome = self.execute_simple(&planned, text).await;
         if matches!(&outcome, Err(Failure::Error(e)) if e.code == codes::NOT_SUPPORTED && e.raw.is_none()) {

@@ -241,7 +241,10 @@ fn put_fields(out: &mut BytesMut, tag: Tag, severity: &str, error: &Error) {
         field(b'D', error.detail.as_deref());
         field(b'H', error.hint.as_deref());
         field(b'P', position.as_deref());
-        field(b'R', error.routine.map(crate::error::Routine::name));
+        // PostgreSQL never leaves these out; they tell whose error it is.
+        field(b'F', Some("shardway"));
+        field(b'L', Some("0"));
+        field(b'R', Some(error.routine.map_or("shardway", crate::error::Routine::name)));
         b.put_u8(0);
     });
 }
