@@ -230,6 +230,8 @@ impl Session {
         self.drain(false).await?;
         let prepared = self.find_prepared(name.as_bytes()).await?;
         let wanted = prepared.description.as_ref().map_or(0, |d| d.params.len());
+        // PostgreSQL does not look at arguments of a statement that takes none (ExecuteQuery in prepare.c).
+        let arguments = if wanted == 0 { &[] } else { arguments };
         if wanted != arguments.len() {
             let message = format!("wrong number of parameters for prepared statement \"{name}\"");
             return Err(Error::new(codes::SYNTAX_ERROR, message)
