@@ -94,7 +94,7 @@ const SETTINGS_QUERY: &str = "SELECT current_user, session_user, current_setting
      current_setting('transaction_isolation'), current_setting('transaction_read_only'), \
      current_setting('standard_conforming_strings'), current_setting('client_min_messages'), \
      current_setting('bytea_output'), current_setting('role'), \
-     timestamptz '2020-01-02 03:04:05+00', interval '1 day 2 hours', 0.1::float8, '\\x01'::bytea";
+     timestamptz '2020-01-02 03:04:05+00', interval '1 day 2 hours', 0.1::float8, decode('01', 'hex')";
 
 const REST_QUERY: &str = "SELECT (SELECT array_agg(c ORDER BY c) FROM pg_listening_channels() c), \
      (SELECT array_agg(objid ORDER BY objid) FROM pg_locks WHERE locktype = 'advisory' AND classid = 0 \

@@ -242,6 +242,8 @@ impl Session {
             other => other,
         })?;
         let wanted = prepared.description.as_ref().map_or(0, |d| d.params.len());
+        // PostgreSQL does not look at arguments of a statement that takes none (ExecuteQuery in prepare.c).
+        let arguments = if wanted == 0 { &[] } else { arguments };
         if wanted != arguments.len() {
             let message = format!("wrong number of parameters for prepared statement \"{name}\"");
             return Err(Error::new(codes::SYNTAX_ERROR, message)
