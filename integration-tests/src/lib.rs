@@ -15,6 +15,7 @@ pub mod ledger;
 pub mod link;
 pub mod message;
 pub mod outcome;
+pub mod pipelines;
 pub mod postgres;
 pub mod process;
 pub mod proxy;

@@ -179,7 +179,7 @@ fn unescape(text: &str) -> Vec<u8> {
 }
 
 /// A message as one line. What differs from server to server (process ids, secrets, OIDs of tables) is left out.
-fn show(message: &Message) -> String {
+pub fn show(message: &Message) -> String {
     let name = message.name();
     let rest = match message {
         Message::ParameterStatus { name, value } => format!("{name}={value}"),

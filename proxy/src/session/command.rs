@@ -116,7 +116,10 @@ impl Session {
         }
         let wanted = commit && state != State::Failed;
         let committed = match state {
-            State::Idle if self.pipeline.is_open() => self.end_pipeline_transaction(wanted).await?,
+            State::Idle if self.pipeline.is_open() => {
+                self.portals.clear();
+                self.end_pipeline_transaction(wanted).await?
+            }
             State::Idle => wanted,
             _ => self.end_transaction(wanted).await?,
         };
@@ -319,6 +322,10 @@ impl Session {
     /// DECLARE: the cursor lives where its rows are.
     async fn declare(&mut self, name: &str, hold: bool, body: std::ops::Range<usize>, text: &str) -> Outcome {
         let inner = text.get(body.clone()).unwrap_or_default();
+        if !hold && self.pipeline.is_open() && self.backends.transaction.state == State::Implicit {
+            // It is a block on the servers only: they would accept the cursor.
+            return Err(needs_block("DECLARE CURSOR").into());
+        }
         self.scan_text(inner)?;
         let planned = self.plan_scanned(inner)?;
         let shard = match &planned.plan {

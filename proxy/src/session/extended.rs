@@ -553,7 +553,7 @@ impl Session {
                 Ok(None)
             }
             None => self.run_portal(&portal, preface).await.map(Some),
-            Some(_) => self.fill_portal(&mut portal, preface).await.map(|()| None),
+            Some(most) => self.fill_portal(&mut portal, preface, most).await.map(|()| None),
         };
         if !portal.done {
             measure::count_statement(&portal.planned.command, measure::Ran::Scatter, ran.is_ok(), started.elapsed());
@@ -579,16 +579,18 @@ impl Session {
     }
 
     /// Runs a portal whose rows are asked for in parts: what is left over is kept in it, within the bound of a merge.
-    async fn fill_portal(&mut self, portal: &mut ScatterPortal, preface: BytesMut) -> Outcome {
+    /// An error comes behind what the shards have answered before it: `preface`, once they have bound the portal, and
+    /// rows, no more than were asked for.
+    async fn fill_portal(&mut self, portal: &mut ScatterPortal, preface: BytesMut, most: usize) -> Outcome {
         let keep = Some(self.backends.database.config.merge_bytes);
         let before = std::mem::take(&mut self.client.write);
         let text = shard_text(&portal.planned)?;
-        let ran = self.run_scatter(&portal.execution(text, keep), &portal.description, BytesMut::new()).await;
-        let rows = std::mem::replace(&mut self.client.write, before);
-        ran?;
-        self.client.write.extend_from_slice(&preface);
-        portal.rest = rows;
-        Ok(())
+        let ran = self.run_scatter(&portal.execution(text, keep), &portal.description, preface).await;
+        portal.rest = std::mem::replace(&mut self.client.write, before);
+        if ran.is_err() {
+            give_rows(&mut portal.rest, &mut self.client.write, most);
+        }
+        ran.map(|_| ())
     }
 
     async fn close_object(&mut self, body: &[u8]) -> Outcome {
@@ -641,14 +643,14 @@ fn put_fields(out: &mut BytesMut, fields: Option<&[backend::Field]>) {
     }
 }
 
-/// Gives up to `most` rows; their number, and whether the portal has come to its end. As PostgreSQL, a portal that has
-/// given exactly what was asked for is suspended, whether it has more or not.
+/// Gives up to `most` rows, with what else stands before them; their number, and whether the portal has come to its
+/// end. As PostgreSQL, a portal that has given exactly what was asked for is suspended, whether it has more or not.
 pub fn give_rows(rest: &mut BytesMut, out: &mut BytesMut, most: usize) -> (u64, bool) {
     let (mut at, mut rows) = (0, 0);
     while rows < most {
         let Ok(Some(head)) = crate::wire::head(rest.get(at..).unwrap_or_default(), usize::MAX) else { break };
         at += head.total;
-        rows += 1;
+        rows += usize::from(head.tag == backend::DATA_ROW);
     }
     out.extend_from_slice(&rest.split_to(at.min(rest.len())));
     (rows as u64, rows < most)
