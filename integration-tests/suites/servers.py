@@ -171,6 +171,8 @@ def target(suite: Suite, layout: str, binary: Path, log: Path):
             for database in {suite.database, *suite.databases} - {"postgres"}:
                 psql(port, "postgres", f"CREATE DATABASE {database} {suite.database_options}")
             psql(port, suite.database, suite.schema)
+            for database in suite.databases:
+                psql(port, database, suite.more_schema)
             shards.append((port, suite.database))
         port = shards[0][0] if layout == "direct" else stack.enter_context(proxy(suite, layout, shards, binary, log))
         yield Target(layout, "127.0.0.1", port, suite.database, SUPERUSER, PASSWORD, shards)

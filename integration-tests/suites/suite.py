@@ -69,6 +69,8 @@ class Suite:
     databases: list[str] = []
     """Servers and proxy take TLS, with a certificate made for the run."""
     tls = False
+    """SQL that runs on each of them, as `schema` on the first."""
+    more_schema = ""
     """The port that the suite's sources have built in; None: any."""
     port: int | None = None
     """What CREATE DATABASE gets besides the name."""

@@ -135,6 +135,11 @@ impl Backends {
         }
     }
 
+    /// Session mode: connections stay with the session.
+    pub fn keeps_all(&self) -> bool {
+        self.keep_all
+    }
+
     /// Another configuration of the same database. Connections that are held stay where they belong.
     pub fn take_over(&mut self, database: Arc<Database>) {
         self.pools = database.config.shards.iter().map(|_| None).collect();

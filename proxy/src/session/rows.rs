@@ -185,9 +185,9 @@ impl Session {
     fn refuse_unknown_sequence(&mut self, function: &str, shard: ShardId) -> Result<()> {
         let transaction = &self.backends.transaction;
         let wrote = transaction.is_block() && (transaction.drew || transaction.writers.contains(&shard));
-        let one = self.backends.database.config.shards.len() == 1;
-        let pinned = self.backends.find(shard).is_some_and(|held| held.pinned.is_some());
-        if one || wrote || pinned {
+        let keeps = self.backends.keeps_all();
+        let kept = self.backends.find(shard).is_some_and(|held| keeps || held.pinned.is_some());
+        if wrote || kept {
             return Ok(());
         }
         Err(Error::unsupported(format!("{function} outside the transaction that has drawn the number"))
