@@ -78,8 +78,11 @@ const SESSIONS: [&[&str]; 8] = [
     ],
 ];
 
+/// A statement and its values.
+type Step = (&'static str, &'static [Option<&'static str>]);
+
 /// The same with values, which only the extended protocol has.
-const WITH_VALUES: [&[(&str, &[Option<&str>])]; 4] = [
+const WITH_VALUES: [&[Step]; 4] = [
     &[
         ("BEGIN", &[]),
         (
