@@ -75,3 +75,5 @@ pub const LISTEN_PATIENCE: Duration = Duration::from_secs(5);
 pub const UNHEARD_BYTES: usize = 16 << 20;
 /// How often a catalog is asked for again that others change while it is read.
 pub const CATALOG_TRIES: u32 = 5;
+/// How long a session that holds connections waits for a further one before it takes a place beyond the pool's size.
+pub const SPARE_PAUSE: Duration = Duration::from_millis(100);

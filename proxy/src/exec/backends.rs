@@ -14,6 +14,7 @@ use crate::pool::CancelSlot;
 use crate::pool::Connector;
 use crate::pool::Lease;
 use crate::pool::Pool;
+use crate::pool::Spare;
 use crate::sql::command::TransactionModes;
 use crate::variables::Variables;
 use crate::wire::Status;
@@ -118,6 +119,8 @@ pub struct Backends {
     /// Every connection stays until the client goes (session mode).
     pub keep_all: bool,
     pools: Vec<Option<Arc<Pool>>>,
+    /// Held while one of its connections is beyond its pool's size.
+    spare: Option<Spare>,
 }
 
 impl Backends {
@@ -132,6 +135,7 @@ impl Backends {
             cancel,
             keep_all,
             pools,
+            spare: None,
         }
     }
 
@@ -272,7 +276,11 @@ impl Backends {
         self.database.admit(shard).await?;
         let pool = self.pool(shard)?;
         loop {
-            let mut lease = pool.lease().await?;
+            let mut lease = if self.held.is_empty() {
+                pool.lease().await?
+            } else {
+                pool.lease_further(&mut self.spare, &self.database.spares).await?
+            };
             if !variables.difference(&lease.applied).is_some_and(|d| d.resets_custom()) {
                 return Ok(lease);
             }
@@ -285,6 +293,14 @@ impl Backends {
         held.lease.io.shrink();
         held.lease.news.clear();
         drop(held);
+        self.put_spare_back();
+    }
+
+    /// Others may use the places beyond the pools' sizes once this session does not.
+    fn put_spare_back(&mut self) {
+        if self.spare.is_some() && !self.held.iter().any(|held| held.lease.is_spare()) {
+            self.spare = None;
+        }
     }
 
     /// Gives back every connection that the session need not keep. Called when no transaction is open.
@@ -333,6 +349,7 @@ impl Backends {
             held.lease.io.shrink();
         }
         self.transaction = Transaction::default();
+        self.put_spare_back();
     }
 
     /// Ties the session to its connection to a shard; true if it was not tied to it before.

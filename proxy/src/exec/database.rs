@@ -61,6 +61,8 @@ pub struct Database {
     pub settlement: Settlement,
     pub room: Room,
     pub deadlocks: Deadlocks,
+    /// See [`Pool::lease_further`].
+    pub spares: Arc<tokio::sync::Semaphore>,
     pub listener: Arc<Listener>,
 }
 
@@ -124,6 +126,7 @@ impl Database {
             settlement: Settlement::new(config.shards.len()),
             room: Room::default(),
             deadlocks: Deadlocks::default(),
+            spares: Arc::new(tokio::sync::Semaphore::new(1)),
             listener: Arc::default(),
         })
     }

@@ -132,8 +132,18 @@ fn one_shard(job: &Job<'_>, flags: Flags) -> Decided {
     if let Some(decided) = create::whole(job) {
         return decided;
     }
-    let Some(shard) = job.context.forced_shard else { return Ok(Decision::Everywhere(OnShards::All)) };
+    let temporary = job.cursor.tokens.iter().any(|token| {
+        let text = token.text(job.cursor.text).trim_matches('"');
+        text.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("pg_temp"))
+    });
+    let shard = match job.context.forced_shard {
+        Some(shard) => shard,
+        // Functions, types and statistics can be temporary too, by the schema that they are made in.
+        None if temporary => Catalog::HOME,
+        None => return Ok(Decision::Everywhere(OnShards::All)),
+    };
     let mut plan = RowsPlan::at(Target::Shard(shard), flags.effect);
+    plan.pins = temporary.then_some(PinReason::TemporaryTable);
     plan.makes.changes_schema = flags.changes_schema;
     Ok(Decision::Rows(Box::new(plan)))
 }

@@ -2,6 +2,10 @@
 //!
 //! bb8 keeps the connections; a semaphore of the same size stands before it, because bb8 wakes waiters without giving
 //! them their turn.
+//!
+//! Sessions that hold a connection to one shard and wait for another's pool could wait for each other for ever. So each
+//! pool has one place more than its size, and one session at a time, the holder of the database's [`Spare`], may use these
+//! places: it never waits for a place, and its end frees others.
 
 use crate::config;
 use crate::error::Error;
@@ -50,8 +54,12 @@ pub struct PoolCounts {
 pub struct Lease {
     // Dropped in this order: the connection goes back before its place is given to the next.
     connection: bb8::PooledConnection<'static, Connector>,
-    _place: OwnedSemaphorePermit,
+    /// None for the place beyond the pool's size.
+    place: Option<OwnedSemaphorePermit>,
 }
+
+/// The right to the places beyond the pools' sizes: one for each database.
+pub type Spare = OwnedSemaphorePermit;
 
 impl Deref for Lease {
     type Target = ServerConnection;
@@ -66,10 +74,17 @@ impl DerefMut for Lease {
     }
 }
 
+impl Lease {
+    /// Whether it is on the place beyond its pool's size.
+    pub fn is_spare(&self) -> bool {
+        self.place.is_none()
+    }
+}
+
 impl Pool {
     pub fn new(connector: Connector, config: &config::Pool) -> Self {
         let connections = bb8::Pool::builder()
-            .max_size(config.size)
+            .max_size(config.size + 1)
             .min_idle((config.min_idle > 0).then_some(config.min_idle))
             .idle_timeout(config.idle_timeout)
             .max_lifetime(config.max_lifetime)
@@ -99,6 +114,33 @@ impl Pool {
             Ok(place) => place,
             Err(_) => self.wait().await?,
         };
+        self.lease_at(Some(place)).await
+    }
+
+    /// A connection for a session that holds others already. `spare` is what it holds of the database's `spares`; it may
+    /// get it here.
+    ///
+    /// # Errors
+    /// As [`Pool::lease`].
+    pub async fn lease_further(&self, spare: &mut Option<Spare>, spares: &Arc<Semaphore>) -> Result<Lease> {
+        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+            return self.lease_at(Some(place)).await;
+        }
+        if spare.is_none() {
+            let turn = async {
+                tokio::time::sleep(limits::SPARE_PAUSE).await;
+                Arc::clone(spares).acquire_owned().await
+            };
+            tokio::select! {
+                biased;
+                place = self.wait() => return self.lease_at(Some(place?)).await,
+                turn = turn => *spare = turn.ok(),
+            }
+        }
+        self.lease_at(None).await
+    }
+
+    async fn lease_at(&self, place: Option<OwnedSemaphorePermit>) -> Result<Lease> {
         self.ask_breaker()?;
         let failed = self.connector.failed();
         let mut getting = std::pin::pin!(self.connections.get_owned());
@@ -108,7 +150,7 @@ impl Pool {
             None => self.opened(getting, failed).await,
         };
         match connection {
-            Ok(connection) => Ok(Lease { connection, _place: place }),
+            Ok(connection) => Ok(Lease { connection, place }),
             Err(error) => {
                 self.trip(&error);
                 Err(error)

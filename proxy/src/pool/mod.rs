@@ -12,6 +12,7 @@ pub use connect::Connector;
 pub use lease::Lease;
 pub use lease::Pool;
 pub use lease::PoolCounts;
+pub use lease::Spare;
 pub use numbers::CopiedNumbers;
 pub use numbers::RowNumbers;
 pub use numbers::SentNumbers;
