@@ -919,3 +919,32 @@ fn text_in_another_encoding() {
     latin("SET client_encoding TO utf8");
     assert_eq!(client.simple("SELECT t FROM letters").ok().value(), "caf\u{e9}");
 }
+
+/// A table that its transaction has just made, and values of other types than its columns have.
+#[test]
+fn values_for_a_table_of_the_same_transaction() {
+    let deployment = two();
+    for address in [single(&deployment), deployment.address()] {
+        let mut client = Client::connect(&address);
+        client.execute("BEGIN");
+        client.execute("CREATE TABLE just_made (id bigint PRIMARY KEY, note text)");
+        for (name, id) in [("", 1_i16), ("named", 2)] {
+            let sql = "INSERT INTO just_made VALUES ($1, $2)";
+            let values = [Some(id.to_be_bytes().to_vec()), Some(b"note".to_vec())];
+            let bytes = [
+                message::parse(name, sql, &[21, 25]),
+                message::bind("", name, &[1, 1], &values, &[]),
+                message::execute("", 0),
+                message::sync(),
+            ];
+            client.send(&bytes.concat());
+            let answer = client.until(&["ReadyForQuery"]);
+            assert!(
+                answer.iter().any(|m| matches!(m, Message::CommandComplete { tag } if tag == "INSERT 0 1")),
+                "{answer:?}"
+            );
+        }
+        assert_eq!(client.simple("SELECT sum(id) FROM just_made").ok().value(), "3");
+        client.execute("ROLLBACK");
+    }
+}

@@ -21,6 +21,7 @@ use crate::plan::finish::FinalCollation;
 use crate::pool::ServerConnection;
 use crate::route::Route;
 use crate::session::Failure;
+use crate::session::HOME;
 use crate::session::Outcome;
 use crate::session::Session;
 use crate::session::portal::with_types;
@@ -145,11 +146,18 @@ impl Session {
             return Err(Error::internal("no cursor is declared").into());
         };
         let query = Box::pin(self.prepare(text.get(body.clone()).unwrap_or_default(), &prepared.declared)).await?;
-        let Plan::Rows(rows) = &query.planned.plan else {
-            return Err(Error::unsupported("a cursor with parameters over what is no query").into());
-        };
         let types = query.description.as_ref().map(|d| d.params.as_slice()).unwrap_or_default();
         let tail = whole_bind(parameters);
+        let rows = match &query.planned.plan {
+            Plan::Rows(rows) => rows,
+            // A table that the transaction has made on the only shard.
+            Plan::Unknown(_) => {
+                self.bound_in_pipeline(HOME, text.as_bytes(), types, tail.get(2..).unwrap_or_default()).await?;
+                self.keep_cursor(name, HOME, *hold);
+                return Ok(());
+            }
+            _ => return Err(Error::unsupported("a cursor with parameters over what is no query").into()),
+        };
         let shard = match self.place_planned(rows, &query.planned, &with_types(&Bind::decode(&tail)?, types))? {
             Route::One(shard) => {
                 self.bound_in_pipeline(shard, text.as_bytes(), types, tail.get(2..).unwrap_or_default()).await?;

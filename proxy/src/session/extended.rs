@@ -224,7 +224,9 @@ impl Session {
                 None => Ok(local()),
             },
             Plan::Unknown(_) => {
-                self.bind_text(HOME, &planned.text, &[], bind.portal, bind.tail).await?;
+                // As it was described: values of the client's types.
+                let types = prepared.description.as_ref().map_or(planned.declared.as_slice(), |d| d.params.as_slice());
+                self.bind_text(HOME, &planned.text, types, bind.portal, bind.tail).await?;
                 self.remote(HOME, bind, prepared)
             }
             _ => Ok(local()),
@@ -341,9 +343,9 @@ impl Session {
         held.unsynced = true;
         held.lease.broken = true;
         let portal = crate::pool::own_portal();
+        held.lease.put_parse(b"", text, types);
+        held.lease.put_bind(portal.as_bytes(), b"", tail, types);
         let out = &mut held.lease.io.write;
-        frontend::put_parse(out, b"", text, types);
-        frontend::put_bind(out, portal.as_bytes(), b"", tail);
         frontend::put_execute(out, portal.as_bytes(), 0);
         frontend::put_close_portal(out, portal.as_bytes());
         let owed = [Owed::OwnUnnamed, Owed::OwnBind, Owed::ExecuteText, Owed::OwnClosePortal];
