@@ -48,6 +48,8 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 pub const WAIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for a cancel request to be taken by a server.
 pub const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
+/// Cancel requests that are passed on to other proxies at a time.
+pub const CANCELS_PASSED_ON: usize = 32;
 /// How long a shard is not asked again after it could not be reached.
 pub const BREAKER_PAUSE: Duration = Duration::from_millis(500);
 /// How long shards may take to bind a statement over several of them before commits over several shards go on.

@@ -183,10 +183,13 @@ fn listen(checker: &Checker<'_>, file: &ListenFile) -> Option<Listen> {
     let drain_timeout = checker.duration(&file.drain_timeout, limits::DRAIN_TIMEOUT);
     let max_clients = checker.integer(&file.max_clients, 1, 1_000_000, MAX_CLIENTS);
     let tls = file.tls.as_ref().and_then(|section| listen_tls(checker, section));
+    let peers = file.peers.as_ref().map(|at| at.value.as_slice()).unwrap_or_default();
+    let peers = peers.iter().filter_map(|at| peer(checker, at)).collect();
     Some(Listen {
         address: address?,
         http: http.map(|(_, address)| address),
         tls,
+        peers,
         max_clients: usize::try_from(max_clients).ok()?,
         login_timeout,
         drain_timeout,
@@ -197,6 +200,13 @@ fn socket(checker: &Checker<'_>, at: &At<String>) -> Option<SocketAddr> {
     checker.take(at, |text| {
         text.parse()
             .map_err(|_| format!("expected IP:PORT, such as \"127.0.0.1:6432\" or \"[::]:6432\", not \"{text}\""))
+    })
+}
+
+fn peer(checker: &Checker<'_>, at: &At<String>) -> Option<String> {
+    checker.take(at, |text| match text.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0) => Ok(text.to_owned()),
+        _ => Err(format!("expected HOST:PORT of another proxy, such as \"10.0.0.2:6432\", not \"{text}\"")),
     })
 }
 

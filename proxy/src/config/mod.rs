@@ -72,6 +72,8 @@ pub struct Listen {
     /// `/metrics`, `/healthz`, `/readyz`; none without it.
     pub http: Option<SocketAddr>,
     pub tls: Option<ListenTls>,
+    /// HOST:PORT of other proxies before the same databases: a cancel request of a session that is not here goes there.
+    pub peers: Vec<String>,
     /// Clients at once; more are refused with 53300.
     pub max_clients: usize,
     pub login_timeout: Duration,

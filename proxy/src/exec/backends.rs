@@ -253,6 +253,14 @@ impl Backends {
         }
     }
 
+    /// Of the catalog as the session sees it.
+    pub fn catalog_version(&self) -> u64 {
+        match &self.transaction.overlay {
+            Some(snapshot) => snapshot.catalog.version,
+            None => self.database.current().catalog.version,
+        }
+    }
+
     /// How the connection's object identifiers are translated, by the catalog of now.
     fn tell_numbers(&mut self, index: usize, shard: ShardId) {
         let Some(held) = self.held.get_mut(index).filter(|_| self.database.config.shards.len() > 1) else { return };

@@ -6,9 +6,7 @@
 
 use crate::limits;
 use crate::net::Stream;
-use crate::wire::startup::CANCEL_REQUEST;
-use bytes::BufMut;
-use bytes::BytesMut;
+use crate::wire::startup::cancel_request;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
@@ -131,11 +129,7 @@ impl CancelSlot {
 
 async fn send(target: &CancelTarget) -> Result<(), crate::error::Error> {
     let mut stream: Stream = target.connector.open().await?;
-    let mut packet = BytesMut::new();
-    packet.put_u32(u32::try_from(12 + target.secret.len()).unwrap_or(u32::MAX));
-    packet.put_u32(CANCEL_REQUEST);
-    packet.put_i32(target.pid);
-    packet.put_slice(&target.secret);
+    let packet = cancel_request(target.pid, &target.secret);
     let lost = |e: std::io::Error| crate::net::lost("cancel request", &e);
     target.uncertain.store(true, Ordering::Release);
     stream.write_all(&packet).await.map_err(lost)?;

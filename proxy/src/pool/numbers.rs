@@ -74,7 +74,8 @@ impl ServerConnection {
     pub fn put_bind(&mut self, portal: &[u8], statement: &[u8], tail: &[u8], types: &[Oid]) {
         let start = self.io.write.len();
         frontend::put_bind(&mut self.io.write, portal, statement, tail);
-        let Some(oids) = self.oids.as_deref().filter(|oids| oids.differs && !types.is_empty()) else { return };
+        let holds = |oids: &&ShardOids| oids.differs && types.iter().any(|oid| oids.to_shard.holds(*oid));
+        let Some(oids) = self.oids.as_deref().filter(holds) else { return };
         let frame = self.io.write.get_mut(start..).unwrap_or_default();
         let body = frame.get_mut(HEAD..).unwrap_or_default();
         let Ok(bind) = frontend::Bind::decode(body) else { return };
@@ -92,13 +93,14 @@ impl ServerConnection {
     /// 0A000 for a binary column of a type that is not known here: what its values hold cannot be told.
     pub fn row_numbers(&self, columns: impl Iterator<Item = (Oid, i16)>) -> Result<Option<Arc<RowNumbers>>> {
         let Some(oids) = self.differing() else { return Ok(None) };
-        let own = |(oid, format)| match oids.to_shard.type_oid(oid) {
-            None if format == 1 => Err(self.lacks_type()),
-            oid => Ok((oid.unwrap_or(0), format)),
-        };
-        let columns: Vec<(Oid, i16)> = columns.map(own).collect::<Result<_>>()?;
-        let columns = oids.to_home.columns(columns.into_iter());
-        Ok((!columns.is_empty()).then(|| Arc::new(RowNumbers { columns })))
+        let mut holders = Vec::new();
+        for (n, (oid, _)) in columns.enumerate().filter(|(_, (_, format))| *format == 1) {
+            let own = oids.to_shard.type_oid(oid).ok_or_else(|| self.lacks_type())?;
+            if oids.to_home.holds(own) {
+                holders.push((n, own));
+            }
+        }
+        Ok((!holders.is_empty()).then(|| Arc::new(RowNumbers { columns: holders })))
     }
 
     /// The error for a type that only this server or only the home shard has.

@@ -18,6 +18,7 @@ use crate::session::Failure;
 use crate::session::Outcome;
 use crate::session::Session;
 use crate::session::listen::Listening;
+use crate::session::peers;
 use crate::session::pipeline::Pipeline;
 use crate::session::registry::Seat;
 use crate::session::registry::Shared;
@@ -156,8 +157,9 @@ async fn arrive(shared: &Shared, state: &State, socket: TcpStream) -> Outcome<Ar
             }
             First::Ssl | First::Gss => return Err(Failure::Gone),
             First::Cancel { pid, secret } => {
-                if let Some(slot) = shared.registry.find(pid, &secret) {
-                    slot.cancel().await;
+                match shared.registry.find(pid, &secret) {
+                    Some(slot) => slot.cancel().await,
+                    None => peers::pass_on(&shared.passed_on, &state.config.listen.peers, pid, &secret).await,
                 }
                 return Ok(Arrived::Nothing);
             }

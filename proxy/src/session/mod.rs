@@ -7,6 +7,7 @@
 //! ```
 
 pub mod atomic;
+mod burst;
 pub mod clock;
 pub mod command;
 mod copied;
@@ -23,6 +24,7 @@ pub mod listen;
 pub mod load;
 pub mod lookup;
 pub mod measure;
+pub mod peers;
 pub mod pipeline;
 pub mod portal;
 pub mod prepare_transaction;
@@ -293,6 +295,7 @@ impl Session {
         }
         match tag {
             frontend::QUERY => self.query(&body).await,
+            frontend::BIND if self.burst(&body).await? => Ok(()),
             frontend::PARSE
             | frontend::BIND
             | frontend::DESCRIBE

@@ -289,6 +289,12 @@ impl Session {
         self.pipeline.swallowed = false;
     }
 
+    /// The Sync of a pipeline that has run one statement and holds no transaction any more.
+    pub(super) async fn end_alone(&mut self, committed: bool) -> Outcome {
+        self.close_pipeline();
+        self.end_implicit(committed).await
+    }
+
     /// Sends Sync to every server connection that is in the pipeline, the writer first. False when the Sync was the
     /// one that a copy swallows: the pipeline goes on then.
     async fn end_pipeline(&mut self) -> Outcome<bool> {

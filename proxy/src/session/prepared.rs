@@ -192,13 +192,10 @@ impl Session {
             return Err(Error::new(codes::INVALID_STATEMENT_NAME, message).into());
         };
         self.settle_catalog().await?;
-        let current = self.snapshot().catalog.version;
-        let path = self.variables.search_path().unwrap_or("");
-        let described = !prepared.on_server || prepared.description.is_some();
-        let same = prepared.version == current && prepared.path == path && prepared.own_names == self.own_names;
-        if described && same && !prepared.shows_channels {
+        if self.is_current(&prepared) {
             return Ok(prepared);
         }
+        let described = is_described(&prepared);
         let mut again = Box::pin(self.prepare(&prepared.text, &prepared.declared)).await?;
         again.definition.clone_from(&prepared.definition);
         again.on_server = prepared.on_server;
@@ -214,6 +211,15 @@ impl Session {
         let again = Arc::new(again);
         self.prepared.insert(name.to_vec(), Arc::clone(&again));
         Ok(again)
+    }
+
+    /// Its plan is what it would be if it were made now.
+    pub(super) fn is_current(&self, prepared: &Prepared) -> bool {
+        is_described(prepared)
+            && prepared.version == self.backends.catalog_version()
+            && prepared.path == self.variables.search_path().unwrap_or("")
+            && prepared.own_names == self.own_names
+            && !prepared.shows_channels
     }
 
     /// PREPARE name (types) AS …
@@ -257,4 +263,9 @@ fn shifted(failure: Failure, before: usize) -> Failure {
     let mut error = error.without_raw();
     error.position = Some(position.saturating_add(u32::try_from(before).unwrap_or(u32::MAX)));
     Failure::Error(error)
+}
+
+/// False for one that only its own connection knows, and has not been asked yet.
+fn is_described(prepared: &Prepared) -> bool {
+    !prepared.on_server || prepared.description.is_some()
 }

@@ -36,6 +36,8 @@ pub struct Shared {
     pub draining: watch::Sender<bool>,
     /// Places for clients that are too many while they are told so.
     pub turned_away: Arc<Semaphore>,
+    /// Places for cancel requests that are passed on to other proxies.
+    pub passed_on: Semaphore,
 }
 
 impl Shared {
@@ -45,6 +47,7 @@ impl Shared {
             registry: Registry::default(),
             draining: watch::Sender::new(false),
             turned_away: Arc::new(Semaphore::new(limits::TURNED_AWAY)),
+            passed_on: Semaphore::new(limits::CANCELS_PASSED_ON),
         }
     }
 
@@ -153,6 +156,7 @@ impl Registry {
 
     /// The slot to cancel, if number and secret are those of a session.
     pub fn find(&self, number: i32, secret: &[u8]) -> Option<CancelSlot> {
+        let secret = crate::session::peers::original(secret);
         let sessions = self.sessions.lock().ok()?;
         let entry = sessions.get(&number)?;
         bool::from(subtle::ConstantTimeEq::ct_eq(entry.secret.as_slice(), secret)).then(|| entry.cancel.clone())

@@ -73,9 +73,16 @@ impl Session {
         if matches!(rows.target, Target::Keys { .. }) {
             self.refuse_null_equals()?;
         }
-        let snapshot = self.snapshot();
+        let current;
+        let catalog = match &self.backends.transaction.overlay {
+            Some(snapshot) => &snapshot.catalog,
+            None => {
+                current = self.backends.database.current();
+                &current.catalog
+            }
+        };
         let write = rows.effect == Effect::Write;
-        Ok(match route::shards(&rows.target, values, &snapshot.catalog, write)? {
+        Ok(match route::shards(&rows.target, values, catalog, write)? {
             Route::Any => Route::One(match self.backends.participants().next() {
                 Some(shard) => shard,
                 None if self.backends.held.is_empty() => self.spread(),

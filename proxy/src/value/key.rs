@@ -106,6 +106,11 @@ fn text_in(text: &[u8]) -> Option<Datum> {
 /// int2in, int4in, int8in (pg_strtoint64): white space, sign, decimal digits, white space. What newer servers read and
 /// older ones refuse (0x1F, 1_000), and what they refuse for different reasons, is left to the server.
 fn integer_in(key: KeyType, text: &[u8]) -> Result<Option<Datum>> {
+    if let Some(value) = plain_integer(text)
+        && key.integer_range().is_none_or(|(least, greatest)| (least..=greatest).contains(&value))
+    {
+        return Ok(Some(Datum::Int(value)));
+    }
     let Ok(text) = std::str::from_utf8(text) else { return Ok(None) };
     let trimmed = text.trim_matches([' ', '\t', '\n', '\u{b}', '\u{c}', '\r']);
     let digits = trimmed.strip_prefix(['-', '+']).unwrap_or(trimmed);
@@ -128,6 +133,14 @@ fn integer_in(key: KeyType, text: &[u8]) -> Result<Option<Datum>> {
         // too large and malformed: versions differ in what they see first
         (None, false, false) => Ok(None),
     }
+}
+
+/// Decimal digits and nothing else, few enough for any value of them: what clients send.
+fn plain_integer(text: &[u8]) -> Option<i64> {
+    if text.is_empty() || text.len() > 18 {
+        return None;
+    }
+    text.iter().try_fold(0, |value, byte| byte.is_ascii_digit().then(|| value * 10 + i64::from(byte - b'0')))
 }
 
 /// uuid_in: 32 hexadecimal digits, a hyphen allowed after each four of them but the last, braces around all.

@@ -122,10 +122,13 @@ impl Numbers {
 
     /// The columns of a row to look into: (position, type on this side), of the columns' types and formats.
     pub fn columns(&self, columns: impl Iterator<Item = (Oid, i16)>) -> Vec<(usize, Oid)> {
-        let holds = |(n, (oid, format)): (usize, (Oid, i16))| {
-            (format == 1 && self.holders.contains_key(&oid)).then_some((n, oid))
-        };
+        let holds = |(n, (oid, format)): (usize, (Oid, i16))| (format == 1 && self.holds(oid)).then_some((n, oid));
         columns.enumerate().filter_map(holds).collect()
+    }
+
+    /// Whether binary values of a type of this side hold numbers.
+    pub fn holds(&self, oid: Oid) -> bool {
+        self.holders.contains_key(&oid)
     }
 
     /// Rewrites values of these columns in a body that is a count and that many values: a DataRow, the values of a Bind

@@ -5,6 +5,8 @@ use crate::error::Result;
 use crate::error::codes;
 use crate::limits;
 use crate::wire::read::Reader;
+use bytes::BufMut;
+use bytes::BytesMut;
 
 /// What a client wants when it connects.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,6 +49,16 @@ pub fn packet_length(buffer: &[u8]) -> Result<Option<usize>> {
         return Err(Error::protocol("invalid length of startup packet"));
     }
     Ok(Some(length))
+}
+
+/// A whole CancelRequest packet.
+pub fn cancel_request(pid: i32, secret: &[u8]) -> BytesMut {
+    let mut packet = BytesMut::with_capacity(12 + secret.len());
+    packet.put_u32(u32::try_from(12 + secret.len()).unwrap_or(u32::MAX));
+    packet.put_u32(CANCEL_REQUEST);
+    packet.put_i32(pid);
+    packet.put_slice(secret);
+    packet
 }
 
 /// A whole packet, its length word included.
