@@ -131,6 +131,7 @@ impl Session {
             self.backends.transaction.modes = modes;
             self.variables.begin();
         }
+        self.pipeline.fresh = true;
         let tag = if commit && (committed || state == State::Idle) { "COMMIT" } else { "ROLLBACK" };
         backend::put_command_complete(&mut self.client.write, tag);
         Ok(())

@@ -97,7 +97,10 @@ impl From<Broken> for Failure {
             Broken::Client => Failure::Gone,
             // What a server does wrong is no fault of the client's: its session goes on.
             Broken::Server { error, torn: false } => error.with_severity(Severity::Error).into(),
-            Broken::Server { error, torn: true } => Failure::Fatal(error.with_severity(Severity::Fatal)),
+            Broken::Server { mut error, torn: true } => {
+                error.last_words = None;
+                Failure::Fatal(error.with_severity(Severity::Fatal))
+            }
             Broken::Protocol(error) => Failure::Fatal(error),
         }
     }
@@ -144,6 +147,8 @@ pub struct Session {
     untold: BTreeMap<String, Option<String>>,
     /// In the middle of a Query of several statements.
     several: bool,
+    /// Characters of that Query before the statement at work.
+    before: u32,
     /// Its place in the registry, left when the session ends, however that happens.
     seat: Seat,
 }
@@ -164,6 +169,10 @@ fn is_quiet_pin(held: &Held) -> bool {
     held.pinned.is_some() && !held.unsynced && !held.lease.dead
 }
 
+fn unknown_message(tag: Tag) -> Failure {
+    Failure::Fatal(Error::protocol(format!("invalid frontend message type {tag}")))
+}
+
 fn state_lost() -> Failure {
     let message = "the server connection that held this session's state was lost";
     Failure::Fatal(Error::fatal(codes::CONNECTION_FAILURE, message))
@@ -176,8 +185,12 @@ pub async fn run(mut session: Box<Session>) {
         Ok(()) | Err(Failure::Gone | Failure::Reported) => {}
         Err(Failure::Fatal(error) | Failure::Error(error)) => {
             measure::count_error(&error);
-            let error = error.with_severity(Severity::Fatal).without_raw();
-            backend::put_error(&mut session.client.write, &error);
+            let mut error = error.without_raw();
+            if let Some(last_words) = error.last_words.take() {
+                backend::put_error(&mut session.client.write, &error);
+                error = last_words;
+            }
+            backend::put_error(&mut session.client.write, &error.with_severity(Severity::Fatal));
             let _ = session.client.flush().await;
         }
     }
@@ -189,7 +202,7 @@ impl Session {
         loop {
             let Some((tag, body)) = self.next_message().await? else { return Ok(()) };
             if tag == frontend::TERMINATE {
-                return Ok(());
+                return self.answers_due().await;
             }
             self.message(tag, body).await?;
         }
@@ -206,14 +219,13 @@ impl Session {
             if !self.backends.transaction.is_block() && !self.pipeline.is_open() {
                 self.hear()?;
             }
-            // Inside a pipeline answers wait for Flush or Sync, or until there are many; an error is told at once, as
-            // PostgreSQL does.
-            let due = !self.pipeline.is_open() || self.pipeline.skipping;
-            if !self.client.write.is_empty() && (due || self.client.write.len() >= limits::WRITE_BURST_BYTES) {
-                self.client.flush().await.map_err(|_| Failure::Gone)?;
-                self.client.shrink();
-                measure::count_bytes(&mut self.client);
+            // The frame is not there whole: its type is enough.
+            if let Some(&tag) = self.client.read.first()
+                && !frontend::is_known(tag)
+            {
+                return Err(unknown_message(tag));
             }
+            self.answers_due().await?;
             let idle = !self.backends.transaction.is_block() && !self.pipeline.is_open();
             if idle && self.shared.is_draining() {
                 return Err(Failure::Fatal(Error::fatal(
@@ -229,6 +241,18 @@ impl Session {
                 return Ok(None);
             }
         }
+    }
+
+    /// Writes what is due. Inside a pipeline answers wait for Flush or Sync, or until there are many; an error is told
+    /// at once, as PostgreSQL does.
+    async fn answers_due(&mut self) -> Outcome {
+        let due = !self.pipeline.is_open() || self.pipeline.skipping;
+        if !self.client.write.is_empty() && (due || self.client.write.len() >= limits::WRITE_BURST_BYTES) {
+            self.client.flush().await.map_err(|_| Failure::Gone)?;
+            self.client.shrink();
+            measure::count_bytes(&mut self.client);
+        }
+        Ok(())
     }
 
     /// Waits for the client, and for the drain where the session is `idle`; false when the client has gone.
@@ -303,7 +327,7 @@ impl Session {
             // Left over from a copy that ended early.
             frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL => Ok(()),
             frontend::FUNCTION_CALL => self.function_call(&body).await,
-            _ => Err(Failure::Fatal(Error::protocol(format!("invalid frontend message type {tag}")))),
+            _ => Err(unknown_message(tag)),
         }
     }
 
@@ -365,7 +389,10 @@ impl Session {
     /// ReadyForQuery, and before it what has changed of the reported parameters since the last one (PostgreSQL's
     /// ReportChangedGUCOptions): what was changed back is not told.
     fn ready(&mut self) {
-        while let Some((name, known)) = self.untold.pop_first() {
+        let mut untold: Vec<_> = std::mem::take(&mut self.untold).into_iter().collect();
+        // In the order of PostgreSQL's table of parameters (guc_name_compare).
+        untold.sort_by_cached_key(|(name, _)| name.to_ascii_lowercase());
+        for (name, known) in untold {
             if let Some(value) = self.reported.get(&name)
                 && known.as_ref() != Some(value)
             {

@@ -20,6 +20,7 @@ use crate::session::dump;
 use crate::session::encoding::foreign_encoding;
 use crate::session::measure;
 use crate::session::measure::Ran;
+use crate::session::prepared::shifted;
 use crate::sql::Statement;
 use crate::sql::command::Command;
 use crate::sql::lexer;
@@ -101,7 +102,11 @@ impl Session {
         match self.refuse_early(text, &ranges) {
             Ok(true) => Box::pin(self.check_syntax(text)).await?,
             Ok(false) => {}
-            Err((part, error)) => return Err(Box::pin(self.mistake_first(part, &[], &error)).await),
+            Err((range, error)) => {
+                let part = text.get(range.clone()).unwrap_or_default();
+                let failure = Box::pin(self.mistake_first(part, &[], &error)).await;
+                return Err(shifted(failure, characters_before(text, range.start)));
+            }
         }
         self.several = true;
         if self.backends.transaction.state == State::Idle {
@@ -109,6 +114,7 @@ impl Session {
         }
         let mut outcome = Ok(());
         for range in ranges {
+            self.before = characters_before(text, range.start);
             let part = text.get(range).unwrap_or_default();
             outcome = match self.scan_text(part) {
                 Ok(()) => Box::pin(self.one(part)).await,
@@ -119,7 +125,8 @@ impl Session {
             }
         }
         self.several = false;
-        outcome
+        let before = std::mem::take(&mut self.before);
+        outcome.map_err(|failure| shifted(failure, before))
     }
 
     /// The transaction of several statements in one Query.
@@ -133,11 +140,11 @@ impl Session {
     ///
     /// # Errors
     /// The statement that is refused, and why.
-    fn refuse_early<'t>(
+    fn refuse_early(
         &mut self,
-        text: &'t str,
+        text: &str,
         ranges: &[std::ops::Range<usize>],
-    ) -> std::result::Result<bool, (&'t str, Box<Error>)> {
+    ) -> std::result::Result<bool, (std::ops::Range<usize>, Box<Error>)> {
         let conforming = self.conforming_strings();
         let unreadable = ranges.iter().any(|range| {
             let part = text.get(range.clone()).unwrap_or_default();
@@ -154,14 +161,14 @@ impl Session {
             }
             let Ok(planned) = self.plan_scanned(part) else { return Ok(unreadable) };
             match &planned.plan {
-                Plan::Refuse(error) => return Err((part, Box::new(error.clone()))),
+                Plan::Refuse(error) => return Err((range.clone(), Box::new(error.clone()))),
                 Plan::Rows(rows) => {
                     let literals = std::mem::take(&mut self.scan.literals);
                     let route = self.choose(rows, &self.values(part, &literals));
                     self.scan.literals = literals;
                     let several = rows.everyone.is_some() || rows.copies.is_some();
                     if let (Ok(Route::Several(_)), Some(error), false) = (route, rows.refused_over_several(), several) {
-                        return Err((part, Box::new(error.clone())));
+                        return Err((range.clone(), Box::new(error.clone())));
                     }
                     if rows.makes.changes_schema || !rows.set_config.is_empty() || rows.opaque {
                         return Ok(unreadable);
@@ -418,4 +425,9 @@ pub fn needs_block(what: &str) -> Error {
 
 pub fn is_data(command: &Command) -> bool {
     matches!(command, Command::Select | Command::Insert | Command::Update | Command::Delete | Command::Merge)
+}
+
+/// Characters of a text before a byte offset.
+fn characters_before(text: &str, offset: usize) -> u32 {
+    text.get(..offset).map_or(0, |before| u32::try_from(before.chars().count()).unwrap_or(u32::MAX))
 }

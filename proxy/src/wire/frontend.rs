@@ -22,6 +22,25 @@ pub const QUERY: Tag = b'Q';
 pub const SYNC: Tag = b'S';
 pub const TERMINATE: Tag = b'X';
 
+/// Whether a client may send a message of this type after its login (SocketBackend in postgres.c).
+pub fn is_known(tag: Tag) -> bool {
+    matches!(
+        tag,
+        BIND | CLOSE
+            | COPY_DATA
+            | COPY_DONE
+            | COPY_FAIL
+            | DESCRIBE
+            | EXECUTE
+            | FLUSH
+            | FUNCTION_CALL
+            | PARSE
+            | QUERY
+            | SYNC
+            | TERMINATE
+    )
+}
+
 /// The text of a Query message, without its NUL.
 pub fn query(body: &[u8]) -> Result<&[u8]> {
     let mut reader = Reader::new(body);
