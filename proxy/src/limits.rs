@@ -10,6 +10,8 @@ pub const AUTH_MESSAGE_BYTES: usize = 65_535;
 pub const SCRAM_ROUNDS: u32 = 1_000_000;
 /// A message after login: PostgreSQL's PQ_LARGE_MESSAGE_LIMIT (MaxAllocSize - 1).
 pub const MESSAGE_BYTES: usize = 0x3fff_ffff - 1;
+/// A message of a kind that has no use for more: PostgreSQL's PQ_SMALL_MESSAGE_LIMIT, without its length word.
+pub const SHORT_MESSAGE_BYTES: usize = 10_000 - 4;
 /// A statement that is parsed here: larger ones take too long (a list of 100,000 elements takes seconds).
 pub const PARSED_STATEMENT_BYTES: usize = 1 << 20;
 /// Tokens of a statement that is parsed here.

@@ -69,6 +69,7 @@ impl Session {
 
     pub(super) fn warn(&mut self, code: crate::error::SqlState, message: &'static str) {
         backend::put_notice(&mut self.client.write, "WARNING", &Error::new(code, message));
+        self.due_so_far();
     }
 
     async fn begin(&mut self, modes: &TransactionModes, text: &str) -> Outcome {

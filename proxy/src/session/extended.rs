@@ -79,7 +79,9 @@ impl Session {
     }
 
     async fn parse(&mut self, body: &[u8], first: bool) -> Outcome {
-        let Parse { name, text, types } = Parse::decode(body)?;
+        let parse = Parse::decode(body).map_err(|error| self.first_wrong(body, 0, 2, error));
+        let Parse { name, text, types } = parse?;
+        self.check_name(name)?;
         let text = self.readable(text)?;
         if name.is_empty() {
             self.forget_prepared(name);
@@ -89,7 +91,7 @@ impl Session {
             // Only single statements are planned.
             Some(planned) => planned,
             None => {
-                self.refuse_several(text)?;
+                self.refuse_several(text).await?;
                 self.plan_text(text, &types)?
             }
         };
@@ -112,9 +114,10 @@ impl Session {
         Ok(())
     }
 
-    fn refuse_several(&mut self, text: &str) -> Outcome {
+    async fn refuse_several(&mut self, text: &str) -> Outcome {
         self.scan_text(text)?;
         if self.scan.more_at.is_some() && crate::sql::lexer::split(text, self.conforming_strings())?.len() > 1 {
+            Box::pin(self.check_syntax(text)).await?;
             let message = "cannot insert multiple commands into a prepared statement";
             return Err(Error::new(codes::SYNTAX_ERROR, message).into());
         }
@@ -126,6 +129,8 @@ impl Session {
             Ok(bind) => bind,
             Err(error) => return Err(Box::pin(self.malformed_bind(body, error)).await),
         };
+        self.check_name(bind.portal)?;
+        self.check_name(bind.statement)?;
         let prepared = self.find_prepared(bind.statement).await?;
         check_counts(bind.format_count(), bind.params().len(), bind.statement, &prepared)?;
         if !ends_transaction(&prepared.planned.command) {
@@ -173,14 +178,30 @@ impl Session {
     /// what is wrong.
     async fn malformed_bind(&mut self, body: &[u8], error: Error) -> Failure {
         let mut reader = Reader::new(body);
+        let error = self.first_wrong(body, 0, 2, error);
         let (Ok(_), Ok(statement)) = (reader.cstr(), reader.cstr()) else { return error.into() };
+        if error.code == codes::CHARACTER_NOT_IN_REPERTOIRE {
+            return error.into();
+        }
         let prepared = match self.find_prepared(statement).await {
             Ok(prepared) => prepared,
             Err(failure) => return failure,
         };
         let Ok(formats) = reader.count() else { return error.into() };
-        let (Ok(_), Ok(values)) = (reader.take(formats * 2), reader.count()) else { return error.into() };
-        check_counts(formats, values, statement, &prepared).err().unwrap_or_else(|| error.into())
+        let (Ok(formats), Ok(values)) = (reader.take(formats * 2), reader.count()) else { return error.into() };
+        if let Err(failure) = check_counts(formats.len() / 2, values, statement, &prepared) {
+            return failure;
+        }
+        // Values are taken one by one.
+        for n in 0..values {
+            let Ok(value) = reader.value() else { break };
+            if let (0, Some(text)) = (frontend::format_at(formats, n), value)
+                && let Err(unreadable) = self.check_name(text)
+            {
+                return unreadable.into();
+            }
+        }
+        error.into()
     }
 
     /// Makes a portal of a statement and values; BindComplete is owed already if it lives on a server.
@@ -419,7 +440,9 @@ impl Session {
     }
 
     async fn describe_object(&mut self, body: &[u8]) -> Outcome {
-        match frontend::object(body, "DESCRIBE")? {
+        let object = frontend::object(body, "DESCRIBE").map_err(|error| self.first_wrong(body, 1, 1, error))?;
+        self.check_name(object.name())?;
+        match object {
             Object::Statement(name) => {
                 let prepared = self.find_prepared(name).await?;
                 let (params, fields) = match prepared.description.as_deref() {
@@ -475,7 +498,9 @@ impl Session {
     }
 
     async fn execute(&mut self, body: &[u8]) -> Outcome {
-        let Execute { portal: name, max_rows } = Execute::decode(body)?;
+        let execute = Execute::decode(body).map_err(|error| self.first_wrong(body, 0, 1, error));
+        let Execute { portal: name, max_rows } = execute?;
+        self.check_name(name)?;
         let key = kept_name(name);
         // The server need not know that the transaction has failed.
         let failed = self.backends.transaction.state == State::Failed;
@@ -625,7 +650,9 @@ impl Session {
     }
 
     async fn close_object(&mut self, body: &[u8]) -> Outcome {
-        match frontend::object(body, "CLOSE")? {
+        let object = frontend::object(body, "CLOSE").map_err(|error| self.first_wrong(body, 1, 1, error))?;
+        self.check_name(object.name())?;
+        match object {
             Object::Statement(name) => self.forget_prepared(name),
             Object::Portal(name) => {
                 let key = kept_name(name);

@@ -260,6 +260,7 @@ impl Parts {
             untold: BTreeMap::new(),
             several: false,
             before: 0,
+            told: 0,
             seat: self.seat,
         }
     }

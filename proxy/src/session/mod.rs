@@ -58,6 +58,7 @@ use crate::session::registry::State;
 use crate::session::reported::Reported;
 use crate::sql::normalize::Normalized;
 use crate::variables::Variables;
+use crate::wire;
 use crate::wire::Tag;
 use crate::wire::backend;
 use crate::wire::frontend;
@@ -149,6 +150,8 @@ pub struct Session {
     several: bool,
     /// Characters of that Query before the statement at work.
     before: u32,
+    /// Bytes up to what is due, counted as [`Connection::sent`] is.
+    told: u64,
     /// Its place in the registry, left when the session ends, however that happens.
     seat: Seat,
 }
@@ -169,8 +172,11 @@ fn is_quiet_pin(held: &Held) -> bool {
     held.pinned.is_some() && !held.unsynced && !held.lease.dead
 }
 
-fn unknown_message(tag: Tag) -> Failure {
-    Failure::Fatal(Error::protocol(format!("invalid frontend message type {tag}")))
+/// See [`Session::beginning`].
+enum Beginning {
+    Good,
+    Unknown(Tag),
+    Wrong,
 }
 
 fn state_lost() -> Failure {
@@ -202,7 +208,7 @@ impl Session {
         loop {
             let Some((tag, body)) = self.next_message().await? else { return Ok(()) };
             if tag == frontend::TERMINATE {
-                return self.answers_due().await;
+                return Box::pin(self.say_goodbye()).await;
             }
             self.message(tag, body).await?;
         }
@@ -212,18 +218,26 @@ impl Session {
     /// has to end.
     async fn next_message(&mut self) -> Outcome<Option<(Tag, BytesMut)>> {
         loop {
-            if let Some(frame) = self.client.cut()? {
-                return Ok(Some(frame));
+            match self.client.cut() {
+                Ok(Some((tag, body))) if body.len() > limits::SHORT_MESSAGE_BYTES && frontend::is_short(tag) => {
+                    Box::pin(self.settle_owed()).await?;
+                    Box::pin(self.say_goodbye()).await?;
+                    return Err(Failure::Gone);
+                }
+                Ok(Some(frame)) => return Ok(Some(frame)),
+                readable => match self.beginning(readable.is_ok()) {
+                    Beginning::Good => {}
+                    Beginning::Unknown(tag) => return Err(Box::pin(self.unknown_message(tag)).await),
+                    Beginning::Wrong => {
+                        Box::pin(self.settle_owed()).await?;
+                        Box::pin(self.say_goodbye()).await?;
+                        return Err(Failure::Gone);
+                    }
+                },
             }
             self.take_news()?;
             if !self.backends.transaction.is_block() && !self.pipeline.is_open() {
                 self.hear()?;
-            }
-            // The frame is not there whole: its type is enough.
-            if let Some(&tag) = self.client.read.first()
-                && !frontend::is_known(tag)
-            {
-                return Err(unknown_message(tag));
             }
             self.answers_due().await?;
             let idle = !self.backends.transaction.is_block() && !self.pipeline.is_open();
@@ -243,14 +257,67 @@ impl Session {
         }
     }
 
+    /// What to make of a message that is not there whole yet, or (not `readable`) never will be: its type alone may be
+    /// enough to end the session, with a word; a length that it cannot have ends it without one (SocketBackend in
+    /// postgres.c).
+    fn beginning(&self, readable: bool) -> Beginning {
+        let Some(&tag) = self.client.read.first() else { return Beginning::Good };
+        if !frontend::is_known(tag) {
+            return Beginning::Unknown(tag);
+        }
+        let longest = if frontend::is_short(tag) { limits::SHORT_MESSAGE_BYTES + wire::HEAD } else { usize::MAX };
+        let head = self.client.head();
+        match readable && head.is_ok_and(|head| head.is_none_or(|head| head.total <= longest)) {
+            true => Beginning::Good,
+            false => Beginning::Wrong,
+        }
+    }
+
+    /// The end of a session whose client has sent what is no message, behind the answers to what was one.
+    async fn unknown_message(&mut self, tag: Tag) -> Failure {
+        match self.settle_owed().await {
+            Ok(()) => Failure::Fatal(Error::protocol(format!("invalid frontend message type {tag}"))),
+            Err(failure) => failure,
+        }
+    }
+
+    /// Has the servers answer what is owed, as if Flush had come.
+    async fn settle_owed(&mut self) -> Outcome {
+        if !self.pipeline.is_open() || self.pipeline.skipping {
+            return Ok(());
+        }
+        let drained = Box::pin(self.drain(false)).await.map(|_| ());
+        self.settle_pipeline(drained).await
+    }
+
+    /// PostgreSQL would have written all that is there: it writes with each ReadyForQuery and each notice.
+    fn due_so_far(&mut self) {
+        self.told = self.client.sent + self.client.write.len() as u64;
+    }
+
+    /// Writes what the client would have by now: inside a pipeline, what came before it.
+    async fn say_goodbye(&mut self) -> Outcome {
+        if self.pipeline.is_open() && !self.pipeline.skipping {
+            let due = usize::try_from(self.told.saturating_sub(self.client.sent)).unwrap_or(usize::MAX);
+            self.client.write.truncate(due);
+        }
+        self.client.flush().await.map_err(|_| Failure::Gone)
+    }
+
     /// Writes what is due. Inside a pipeline answers wait for Flush or Sync, or until there are many; an error is told
     /// at once, as PostgreSQL does.
     async fn answers_due(&mut self) -> Outcome {
-        let due = !self.pipeline.is_open() || self.pipeline.skipping;
-        if !self.client.write.is_empty() && (due || self.client.write.len() >= limits::WRITE_BURST_BYTES) {
+        if self.client.write.is_empty() {
+            self.told = 0;
+            return Ok(());
+        }
+        // What came before the pipeline does not wait for its end.
+        let due = !self.pipeline.is_open() || self.pipeline.skipping || self.told > self.client.sent;
+        if due || self.client.write.len() >= limits::WRITE_BURST_BYTES {
             self.client.flush().await.map_err(|_| Failure::Gone)?;
             self.client.shrink();
             measure::count_bytes(&mut self.client);
+            self.told = 0;
         }
         Ok(())
     }
@@ -310,7 +377,7 @@ impl Session {
 
     async fn message(&mut self, tag: Tag, body: BytesMut) -> Outcome {
         if self.pipeline.skipping && tag != frontend::SYNC {
-            return Ok(());
+            return if frontend::is_known(tag) { Ok(()) } else { Err(Box::pin(self.unknown_message(tag)).await) };
         }
         if self.backends.transaction.state == TransactionState::Idle && !self.pipeline.is_open() {
             self.follow_reload()?;
@@ -327,7 +394,7 @@ impl Session {
             // Left over from a copy that ended early.
             frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL => Ok(()),
             frontend::FUNCTION_CALL => self.function_call(&body).await,
-            _ => Err(unknown_message(tag)),
+            _ => Err(Box::pin(self.unknown_message(tag)).await),
         }
     }
 
@@ -400,5 +467,6 @@ impl Session {
             }
         }
         backend::put_ready(&mut self.client.write, self.backends.transaction.status());
+        self.due_so_far();
     }
 }

@@ -35,14 +35,9 @@ impl Session {
         if !self.join_pipeline().await? {
             return Ok(());
         }
-        // A Query takes the unnamed statement and portal away (exec_simple_query in postgres.c).
-        self.prepared.remove(b"".as_slice());
-        if self.backends.transaction.state != State::Failed {
-            self.portals.remove(b"".as_slice());
-        }
         let outcome = match frontend::query(body) {
             Ok(text) => self.text_or_bytes(text).await,
-            Err(error) => Err(error.into()),
+            Err(error) => Err(self.first_wrong(body, 0, 1, error).into()),
         };
         self.answer_query(outcome).await
     }
@@ -64,12 +59,26 @@ impl Session {
     async fn text_or_bytes(&mut self, text: &[u8]) -> Outcome {
         match std::str::from_utf8(text) {
             Ok(text) if text.is_ascii() || !self.is_foreign() => {
+                self.forget_unnamed();
                 match dump::schemas_query(text).or_else(|| self.with_channels(text)) {
                     None => self.texts(text).await,
                     Some(text) => Box::pin(self.texts(&text)).await,
                 }
             }
-            _ => Box::pin(self.undecodable(text)).await,
+            _ => {
+                if self.is_foreign() {
+                    self.forget_unnamed();
+                }
+                Box::pin(self.undecodable(text)).await
+            }
+        }
+    }
+
+    /// A Query that can be read takes the unnamed statement and portal away (exec_simple_query in postgres.c).
+    fn forget_unnamed(&mut self) {
+        self.prepared.remove(b"".as_slice());
+        if self.backends.transaction.state != State::Failed {
+            self.portals.remove(b"".as_slice());
         }
     }
 
@@ -186,7 +195,7 @@ impl Session {
 
     /// PostgreSQL parses the whole Query before it runs any of it: an error of syntax in the last statement keeps the
     /// first from running. What we cannot parse it is asked about.
-    async fn check_syntax(&mut self, text: &str) -> Outcome {
+    pub(super) async fn check_syntax(&mut self, text: &str) -> Outcome {
         // In a block the question itself, which is always an error, would fail the transaction.
         if self.backends.transaction.is_block() {
             return Ok(());

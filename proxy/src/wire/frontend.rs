@@ -41,6 +41,11 @@ pub fn is_known(tag: Tag) -> bool {
     )
 }
 
+/// Whether PostgreSQL takes only short messages of this type.
+pub fn is_short(tag: Tag) -> bool {
+    matches!(tag, CLOSE | COPY_DONE | COPY_FAIL | DESCRIBE | EXECUTE | FLUSH | SYNC | TERMINATE)
+}
+
 /// The text of a Query message, without its NUL.
 pub fn query(body: &[u8]) -> Result<&[u8]> {
     let mut reader = Reader::new(body);
@@ -129,7 +134,8 @@ impl<'a> Bind<'a> {
     }
 }
 
-fn format_at(codes: &[u8], index: usize) -> i16 {
+/// One of some format codes of two bytes each: of none all are 0, one is for all.
+pub fn format_at(codes: &[u8], index: usize) -> i16 {
     let index = if codes.len() == 2 { 0 } else { index };
     codes.get(index * 2..).and_then(|c| c.first_chunk::<2>()).map_or(0, |c| i16::from_be_bytes(*c))
 }
@@ -139,6 +145,14 @@ fn format_at(codes: &[u8], index: usize) -> i16 {
 pub enum Object<'a> {
     Statement(&'a [u8]),
     Portal(&'a [u8]),
+}
+
+impl<'a> Object<'a> {
+    pub fn name(&self) -> &'a [u8] {
+        match self {
+            Object::Statement(name) | Object::Portal(name) => name,
+        }
+    }
 }
 
 /// The body of Describe or Close; `message` is which, for the error.

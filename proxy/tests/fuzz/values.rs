@@ -77,8 +77,8 @@ fn binary_values() {
         pair(at(oid::CIDR), b"\x02\x18\x01\x04\x0a\0\0\0", b"\x02\x08\x01\x04\x0a\0\0\0"),
         pair(at(oid::BPCHAR), b"a  ", b"a"),
     ];
-    // A numeric may have 131,072 digits in ten bytes.
-    let memory = (32 << 20, 1_000);
+    // A numeric may have 131,072 digits in ten bytes; it is read, added and written several times.
+    let memory = (128 << 20, 1_000);
     let run = |input: &[u8]| {
         let Some((oid, a, b)) = two_values(input) else { return Ok("short".to_owned()) };
         let comparer = binary::Comparer::of(oid).unwrap_or(binary::Comparer::Bytes);
