@@ -115,7 +115,9 @@ impl Session {
     }
 
     async fn refuse_several(&mut self, text: &str) -> Outcome {
-        self.scan_text(text)?;
+        if let Err(error) = self.scan_text(text) {
+            return Err(Box::pin(self.wrong_before(text, error)).await);
+        }
         if self.scan.more_at.is_some() && crate::sql::lexer::split(text, self.conforming_strings())?.len() > 1 {
             Box::pin(self.check_syntax(text)).await?;
             let message = "cannot insert multiple commands into a prepared statement";

@@ -102,7 +102,9 @@ impl Session {
     }
 
     async fn texts(&mut self, text: &str) -> Outcome {
-        self.scan_text(text)?;
+        if let Err(error) = self.scan_text(text) {
+            return Err(Box::pin(self.wrong_before(text, error)).await);
+        }
         if self.scan.more_at.is_none() {
             return self.one(text).await;
         }
@@ -191,6 +193,18 @@ impl Session {
             }
         }
         Ok(unreadable)
+    }
+
+    /// A text that cannot be cut into tokens: PostgreSQL's parser may stumble before it comes to that place.
+    pub(super) async fn wrong_before(&mut self, text: &str, error: Error) -> Failure {
+        if error.code != codes::SYNTAX_ERROR {
+            return error.into();
+        }
+        match self.ask(self.nearest(), crate::exec::cache::next_number(), text, &[]).await {
+            Err(Failure::Error(said)) if said.code == codes::SYNTAX_ERROR => said.into(),
+            Err(Failure::Error(_)) | Ok(_) => error.into(),
+            Err(other) => other,
+        }
     }
 
     /// PostgreSQL parses the whole Query before it runs any of it: an error of syntax in the last statement keeps the
