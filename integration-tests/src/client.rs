@@ -187,6 +187,11 @@ impl Client {
         }
     }
 
+    /// Says that nothing more comes; what the server still says can be read.
+    pub fn finish(&self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
     /// Closes our side without Terminate, as a lost client does.
     pub fn abandon(self) {
         let _ = self.stream.shutdown(Shutdown::Both);

@@ -26,6 +26,7 @@ pub enum Message {
     CopyData(Vec<u8>),
     CopyDone,
     NegotiateProtocolVersion { version: i32, options: Vec<String> },
+    FunctionCallResponse(Option<Vec<u8>>),
     NotificationResponse { process: i32, channel: String, payload: String },
     Unknown(u8, Vec<u8>),
     Closed,
@@ -94,6 +95,7 @@ impl Message {
             Message::CopyData(_) => "CopyData",
             Message::CopyDone => "CopyDone",
             Message::NegotiateProtocolVersion { .. } => "NegotiateProtocolVersion",
+            Message::FunctionCallResponse(_) => "FunctionCallResponse",
             Message::NotificationResponse { .. } => "NotificationResponse",
             Message::Unknown(..) => "Unknown",
             Message::Closed => "Closed",
@@ -133,6 +135,10 @@ impl Message {
                 let options = (0..count).map(|_| r.string()).collect();
                 Message::NegotiateProtocolVersion { version, options }
             }
+            b'V' => Message::FunctionCallResponse(match r.i32() {
+                -1 => None,
+                length => Some(r.take(usize::try_from(length).expect("a value's length")).to_vec()),
+            }),
             b'A' => {
                 let process = r.i32();
                 Message::NotificationResponse { process, channel: r.string(), payload: r.string() }
@@ -287,6 +293,19 @@ pub fn execute(portal: &str, rows: i32) -> Vec<u8> {
 
 pub fn close(what: u8, name: &str) -> Vec<u8> {
     frame(b'C', &[vec![what], cstring(name)].concat())
+}
+
+/// Calls a function by its number; arguments and result are binary.
+pub fn function_call(function: u32, arguments: &[Vec<u8>]) -> Vec<u8> {
+    let mut body = function.to_be_bytes().to_vec();
+    body.extend([0, 1, 0, 1]);
+    body.extend((arguments.len() as i16).to_be_bytes());
+    for argument in arguments {
+        body.extend((argument.len() as i32).to_be_bytes());
+        body.extend(argument);
+    }
+    body.extend(1_i16.to_be_bytes());
+    frame(b'F', &body)
 }
 
 pub fn sync() -> Vec<u8> {

@@ -111,12 +111,13 @@ fn step(block: &Block, address: &Address, connections: &mut HashMap<String, Clie
         }
         "until" | "closed" => {
             let ignored: Vec<&str> = options.get("ignore").map(|v| v.split(',').collect()).unwrap_or_default();
-            let read = match command {
-                "closed" => client.until(&["Closed"]),
-                _ => block.input.iter().flat_map(|l| client.until(&[l.as_str()])).collect(),
+            let (read, all) = match command {
+                "closed" => until(client, &["Closed"]),
+                _ => until(client, &block.input.iter().map(String::as_str).collect::<Vec<_>>()),
             };
             let shown = read.iter().filter(|m| !ignored.contains(&m.name()));
-            shown.map(|m| format!("{}\n", show(m))).collect()
+            let nothing = if all { "" } else { "(nothing more)\n" };
+            shown.map(|m| format!("{}\n", show(m))).chain([nothing.to_owned()]).collect()
         }
         "byte" => client.receive_byte().map_or("closed\n".into(), |b| format!("{}\n", char::from(b))),
         "cancel" => {
@@ -125,6 +126,22 @@ fn step(block: &Block, address: &Address, connections: &mut HashMap<String, Clie
         }
         other => panic!("{}: no command {other:?}", place()),
     }
+}
+
+/// Reads until each of the named messages has come, in turn; false when the server falls silent before.
+fn until(client: &mut Client, names: &[&str]) -> (Vec<Message>, bool) {
+    let mut read = Vec::new();
+    for name in names {
+        loop {
+            let Some(message) = client.try_receive() else { return (read, false) };
+            let last = message == Message::Closed || message.name() == *name;
+            read.push(message);
+            if last {
+                break;
+            }
+        }
+    }
+    (read, true)
 }
 
 /// A line of a `send` block as bytes.
@@ -157,6 +174,11 @@ fn encode(line: &str, address: &Address) -> Vec<u8> {
         "CopyData" => message::frame(b'd', &unescape(&text("data"))),
         "CopyDone" => message::frame(b'c', b""),
         "CopyFail" => message::frame(b'f', &message::cstring(&text("message"))),
+        "FunctionCall" => {
+            let arguments: Vec<Vec<u8>> =
+                value["arguments"].as_array().into_iter().flatten().filter_map(Value::as_str).map(unescape).collect();
+            message::function_call(value["function"].as_u64().unwrap_or(0) as u32, &arguments)
+        }
         "SSLRequest" => [8i32.to_be_bytes(), 80_877_103i32.to_be_bytes()].concat(),
         "GSSENCRequest" => [8i32.to_be_bytes(), 80_877_104i32.to_be_bytes()].concat(),
         "Startup" => {
@@ -164,6 +186,9 @@ fn encode(line: &str, address: &Address) -> Vec<u8> {
             let mut parameters = vec![("user", address.user.as_str()), ("database", address.database.as_str())];
             let more = value["parameters"].as_object();
             parameters.extend(more.into_iter().flatten().map(|(k, v)| (k.as_str(), v.as_str().unwrap_or_default())));
+            // In this order, the same name twice if need be.
+            let pairs = value["pairs"].as_array().into_iter().flatten();
+            parameters.extend(pairs.map(|p| (p[0].as_str().unwrap_or_default(), p[1].as_str().unwrap_or_default())));
             message::startup(version as i32, &parameters)
         }
         "Bytes" => unescape(&text("bytes")).repeat(value["times"].as_u64().unwrap_or(1) as usize),
@@ -199,6 +224,7 @@ pub fn show(message: &Message) -> String {
         Message::CopyInResponse { format, columns } | Message::CopyOutResponse { format, columns } => {
             format!("{format} {columns:?}")
         }
+        Message::FunctionCallResponse(value) => value.as_deref().map_or("NULL".into(), readable),
         Message::CopyData(bytes) => readable(bytes).replace('\n', "\\n"),
         Message::NegotiateProtocolVersion { version, options } => format!("{version:#x} {options:?}"),
         Message::NotificationResponse { channel, payload, .. } => format!("{channel} {payload}"),

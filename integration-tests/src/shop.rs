@@ -31,7 +31,7 @@ pub fn layout(shards: usize) -> Layout {
         .sharded("public.readings", &["device"])
         .reference("public.countries")
         .reference("public.plans")
-        .single("public.notes", 1)
+        .single("public.notes", 1.min(shards - 1))
 }
 
 /// Fills the single database and its mirror image on a cluster.

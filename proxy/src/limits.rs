@@ -6,14 +6,20 @@ use std::time::Duration;
 pub const STARTUP_PACKET_BYTES: usize = 10_000;
 /// A message before login: a SASL response or a password, as PostgreSQL's PG_MAX_AUTH_TOKEN_LENGTH.
 pub const AUTH_MESSAGE_BYTES: usize = 65_535;
+/// Rounds of SCRAM that a server may ask of us: half a second's work (PostgreSQL asks for 4,096 unless told otherwise).
+pub const SCRAM_ROUNDS: u32 = 1_000_000;
 /// A message after login: PostgreSQL's PQ_LARGE_MESSAGE_LIMIT (MaxAllocSize - 1).
 pub const MESSAGE_BYTES: usize = 0x3fff_ffff - 1;
+/// A message of a kind that has no use for more: PostgreSQL's PQ_SMALL_MESSAGE_LIMIT, without its length word.
+pub const SHORT_MESSAGE_BYTES: usize = 10_000 - 4;
 /// A statement that is parsed here: larger ones take too long (a list of 100,000 elements takes seconds).
 pub const PARSED_STATEMENT_BYTES: usize = 1 << 20;
 /// Tokens of a statement that is parsed here.
 pub const PARSED_STATEMENT_TOKENS: usize = 200_000;
 /// Operators in a statement: the parser's tree is as deep as a chain of them, and dropping it recurses.
 pub const PARSED_STATEMENT_OPERATORS: usize = 1_000;
+/// Joins one inside the other, without parentheses: the parser does not count them as nesting.
+pub const PARSED_STATEMENT_JOINS: usize = 100;
 /// Nesting that the SQL parser follows.
 pub const PARSER_DEPTH: usize = 200;
 /// Key values that one statement may name before it is sent to all shards instead.

@@ -21,6 +21,7 @@ use crate::plan::writes::Drawn;
 use crate::sql::normalize;
 use crate::sql::normalize::Literal;
 use crate::sql::normalize::LiteralKind;
+use crate::sql::splice::character_position;
 use crate::value::Datum;
 use crate::value::KeyType;
 use crate::value::Oid;
@@ -451,13 +452,18 @@ fn value(source: &Source, key_type: KeyType, values: &Values<'_>) -> Result<Opti
         Source::Literal { ordinal, negative } => {
             let Some(literal) = values.literals.get(*ordinal) else { return Ok(None) };
             let range = literal.start as usize..literal.end as usize;
+            // Where PostgreSQL points to when it reads a constant (coerce_type in parse_coerce.c).
+            let here = |error: Error| match character_position(values.text, range.start) {
+                Some(position) => error.at(position),
+                None => error,
+            };
             match literal.kind {
                 LiteralKind::Integer => {
-                    key::from_number_literal(key_type, values.text.get(range).unwrap_or(""), *negative)
+                    key::from_number_literal(key_type, values.text.get(range.clone()).unwrap_or(""), *negative)
                 }
                 LiteralKind::PlainString | LiteralKind::OtherString if !negative => {
-                    match normalize::string_value(values.text, range, values.standard_conforming_strings) {
-                        Some(text) => key::from_text_literal(key_type, &text),
+                    match normalize::string_value(values.text, range.clone(), values.standard_conforming_strings) {
+                        Some(text) => key::from_text_literal(key_type, &text).map_err(here),
                         None => Ok(None),
                     }
                 }

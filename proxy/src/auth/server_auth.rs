@@ -6,6 +6,7 @@ use crate::auth::scram::MECHANISM_PLUS;
 use crate::error::Error;
 use crate::error::Result;
 use crate::error::codes;
+use crate::limits;
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::ChannelBinding;
 use postgres_protocol::authentication::sasl::ScramSha256;
@@ -109,6 +110,10 @@ impl ServerAuth {
     }
 
     fn sasl_continue(&mut self, mut scram: ScramSha256, data: &[u8]) -> Result<AuthStep> {
+        // The work is done in one go: a server must not keep us at it.
+        if rounds(data).is_none_or(|rounds| rounds > limits::SCRAM_ROUNDS) {
+            return Err(protocol(format!("the server asks for more than {} rounds of SCRAM", limits::SCRAM_ROUNDS)));
+        }
         scram.update(data).map_err(|error| protocol(format!("SCRAM with the server failed: {error}")))?;
         let body = scram.message().to_vec();
         self.state = State::SaslFinal(scram);
@@ -145,6 +150,17 @@ impl ServerAuth {
         let hint = "Let pg_hba.conf ask for scram-sha-256, md5, password or trust.";
         Error::new(codes::INVALID_AUTHORIZATION, message).hint(hint)
     }
+}
+
+/// The rounds of a server-first-message (`r=…,s=…,i=…`); 0 where it does not say. `None`: more than anybody can do.
+fn rounds(data: &[u8]) -> Option<u32> {
+    let attributes = data.split(|byte| *byte == b',');
+    let written = attributes.filter_map(|attribute| attribute.strip_prefix(b"i="));
+    let counts = written.map(|count| {
+        let mut digits = count.iter().take_while(|byte| byte.is_ascii_digit());
+        digits.try_fold(0_u32, |sum, digit| sum.checked_mul(10)?.checked_add(u32::from(digit - b'0')))
+    });
+    counts.max_by_key(|count| count.unwrap_or(u32::MAX)).unwrap_or(Some(0))
 }
 
 fn protocol(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
@@ -212,6 +228,24 @@ mod tests {
         auth.on_message(&message(11, &challenge)).unwrap();
         let error = auth.on_message(&message(12, b"v=AAAA")).unwrap_err();
         assert_eq!(error.code, codes::PROTOCOL_VIOLATION);
+    }
+
+    #[test]
+    fn a_server_cannot_keep_us_at_work() {
+        for (rounds, done) in [
+            ("16", true),
+            ("1000001", false),
+            ("4294967295", false),
+            ("99999999999999999999", false),
+            ("5,i=9999999", false),
+        ] {
+            let mut auth = ServerAuth::new("app", Some("secret"), None);
+            let first = sent(auth.on_message(&message(10, b"SCRAM-SHA-256\0\0")).unwrap());
+            let text = String::from_utf8_lossy(&first).into_owned();
+            let nonce = text.split_once("r=").unwrap().1;
+            let challenge = format!("r={nonce}x,s=W22ZaJ0SNY7soEsUEjb6gQ==,i={rounds}");
+            assert_eq!(auth.on_message(&message(11, challenge.as_bytes())).is_ok(), done, "{rounds}");
+        }
     }
 
     /// Reads messages until ReadyForQuery or an error; answers what is asked.

@@ -8,8 +8,8 @@ mod decide;
 pub mod decision;
 mod place;
 mod placement;
-mod record;
-mod verify;
+pub mod record;
+pub mod verify;
 
 pub use placement::PlacementVerdict;
 

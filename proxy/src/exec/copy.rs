@@ -6,6 +6,7 @@ use crate::limits;
 use crate::net::Connection;
 use crate::pool::ServerConnection;
 use crate::wire::HEAD;
+use crate::wire::Tag;
 use crate::wire::backend;
 use crate::wire::frontend;
 use bytes::Buf;
@@ -62,9 +63,31 @@ async fn wait(server: &mut ServerConnection, client: &mut Connection) -> Result<
     }
 }
 
+/// Whether the client's next message is there whole.
+///
+/// # Errors
+/// One that has no place in a copy: its type is enough to tell.
 pub fn is_whole(client: &Connection) -> Result<bool, Broken> {
+    match client.read.first() {
+        Some(&tag) if !is_expected(tag) => return Err(Broken::Protocol(unexpected(tag))),
+        _ => {}
+    }
     let head = client.head().map_err(Broken::Protocol)?;
     Ok(head.is_some_and(|h| client.read.len() >= h.total))
+}
+
+fn is_expected(tag: Tag) -> bool {
+    let data = matches!(tag, frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL);
+    data || matches!(tag, frontend::FLUSH | frontend::SYNC)
+}
+
+/// A message that has no place in a copy. PostgreSQL tells it and then ends the session, since it has not read the
+/// message (CopyGetData in copyfromparse.c).
+pub fn unexpected(tag: Tag) -> Error {
+    let message = format!("unexpected message type 0x{tag:02X} during COPY from stdin");
+    let mut error = Error::protocol_error(message);
+    error.last_words = Some(Error::protocol("terminating connection because protocol synchronization was lost"));
+    error
 }
 
 fn gone(server: &ServerConnection, error: &std::io::Error) -> Broken {
@@ -113,12 +136,7 @@ fn pass(server: &mut ServerConnection, client: &mut Connection) -> Result<bool, 
             }
             // PostgreSQL ignores them here.
             frontend::FLUSH | frontend::SYNC => false,
-            frontend::TERMINATE => return Err(Broken::Client),
-            // PostgreSQL ends the session too: it has not read the message whole (CopyGetData in copyfromparse.c).
-            tag => {
-                let message = format!("unexpected message type 0x{tag:02X} during COPY from stdin");
-                return Err(Broken::Protocol(Error::protocol(message)));
-            }
+            tag => return Err(Broken::Protocol(unexpected(tag))),
         };
         client.read.advance(head.total);
         if ended {

@@ -11,13 +11,13 @@ use crate::exec::backends::Backends;
 use crate::exec::backends::Held;
 use crate::exec::copy::answered;
 use crate::exec::copy::is_whole;
+use crate::exec::copy::unexpected;
 use crate::limits;
 use crate::net::Connection;
 use crate::pool::SentNumbers;
 use crate::pool::own_portal;
 use crate::value::Oid;
 use crate::wire::HEAD;
-use crate::wire::Tag;
 use crate::wire::backend;
 use crate::wire::frontend;
 use bytes::Buf;
@@ -324,7 +324,6 @@ impl Loader {
                 }
                 // PostgreSQL ignores them here.
                 frontend::FLUSH | frontend::SYNC => None,
-                frontend::TERMINATE => return Err(Lost::Client),
                 tag => return Err(Lost::Protocol(unexpected(tag))),
             };
             client.read.advance(head.total);
@@ -458,10 +457,6 @@ fn in_line(mut error: Error, line: u64) -> Error {
         error.detail = Some(format!("It is in line {line} of the data.").into());
     }
     error
-}
-
-fn unexpected(tag: Tag) -> Error {
-    Error::protocol(format!("unexpected message type 0x{tag:02X} during COPY from stdin"))
 }
 
 fn broken(broken: crate::exec::relay::Broken) -> Lost {

@@ -57,6 +57,8 @@ pub struct ServerConnection {
     unconfirmed: VecDeque<Unconfirmed>,
     /// A frame to forward in place of the one that was just looked at.
     pub instead: Option<BytesMut>,
+    /// Characters of the client's text that stand before the part that the server is given.
+    pub before: u32,
 }
 
 /// A change to the statements prepared on a server that it has not confirmed yet.
@@ -100,11 +102,14 @@ impl ServerConnection {
     /// what goes.
     pub fn relayed_error(&mut self, body: &[u8]) -> Error {
         let error = self.error(body);
-        if error.code == codes::DEADLOCK_DETECTED {
-            let mut own = BytesMut::new();
-            backend::put_error(&mut own, &error);
-            self.instead = Some(own);
+        let moves = self.before > 0 && error.position.is_some();
+        if error.code != codes::DEADLOCK_DETECTED && !moves {
+            return error;
         }
+        let error = backend::moved(error, self.before);
+        let mut own = BytesMut::new();
+        backend::put_error(&mut own, &error);
+        self.instead = Some(own);
         error
     }
 
@@ -129,6 +134,7 @@ impl ServerConnection {
             unknown_type: false,
             unconfirmed: VecDeque::new(),
             instead: None,
+            before: 0,
         }
     }
 

@@ -69,6 +69,7 @@ impl Session {
 
     pub(super) fn warn(&mut self, code: crate::error::SqlState, message: &'static str) {
         backend::put_notice(&mut self.client.write, "WARNING", &Error::new(code, message));
+        self.due_so_far();
     }
 
     async fn begin(&mut self, modes: &TransactionModes, text: &str) -> Outcome {
@@ -131,6 +132,7 @@ impl Session {
             self.backends.transaction.modes = modes;
             self.variables.begin();
         }
+        self.pipeline.fresh = true;
         let tag = if commit && (committed || state == State::Idle) { "COMMIT" } else { "ROLLBACK" };
         backend::put_command_complete(&mut self.client.write, tag);
         Ok(())

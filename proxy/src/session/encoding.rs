@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::error::codes;
 use crate::session::Session;
+use crate::wire::read::Reader;
 
 /// Encodings in which a byte of a letter may look like ASCII (pg_wchar.h, PG_ENCODING_BE_LAST and those after it).
 const TRICKY: [&str; 17] = [
@@ -91,6 +92,29 @@ impl Session {
             let message = format!("invalid byte sequence for encoding \"UTF8\": {}", bytes.join(" "));
             Error::new(codes::CHARACTER_NOT_IN_REPERTOIRE, message)
         })
+    }
+}
+
+impl Session {
+    /// The error of a message that cannot be read: its texts, which come behind `skip` bytes, are judged before what
+    /// follows them.
+    pub(super) fn first_wrong(&self, body: &[u8], skip: usize, texts: usize, error: Error) -> Error {
+        let mut reader = Reader::new(body.get(skip..).unwrap_or_default());
+        for _ in 0..texts {
+            let Ok(text) = reader.cstr() else { break };
+            if let Err(unreadable) = self.check_name(text) {
+                return unreadable;
+            }
+        }
+        error
+    }
+
+    /// A statement's or portal's name: as PostgreSQL, text of the client's encoding.
+    ///
+    /// # Errors
+    /// 22021
+    pub(super) fn check_name(&self, name: &[u8]) -> Result<()> {
+        if name.is_ascii() || self.is_foreign() { Ok(()) } else { self.readable(name).map(|_| ()) }
     }
 }
 

@@ -281,6 +281,10 @@ impl Session {
             let shard = shards.first().copied().unwrap_or(HOME);
             return self.forward(shard, text.as_bytes()).await;
         }
+        if self.pipeline.executing && self.pipeline.ran {
+            return Err(not_in_pipeline(&kind_of(text)).into());
+        }
+        self.pipeline.fresh = true;
         let mut done: Vec<String> = Vec::new();
         let mut first = None;
         let mut outcome = Ok(());
@@ -370,6 +374,25 @@ fn defaults_query(table: &QualifiedName) -> String {
         name(&table.schema),
         name(&table.name),
     )
+}
+
+/// 25001, for what may not run behind other statements of a pipeline (PreventInTransactionBlock in xact.c).
+pub(super) fn not_in_pipeline(what: &str) -> Error {
+    Error::new(codes::ACTIVE_TRANSACTION, format!("{what} cannot be executed within a pipeline"))
+}
+
+/// What PostgreSQL calls a statement that runs outside of transactions.
+fn kind_of(text: &str) -> String {
+    let tokens = crate::sql::lexer::tokenize(text, true).unwrap_or_default();
+    let words: Vec<String> = tokens.iter().take(6).map(|token| token.text(text).to_ascii_uppercase()).collect();
+    let first = words.first().map_or("", String::as_str);
+    let concurrently = words.iter().any(|word| word == "CONCURRENTLY");
+    match first {
+        "CREATE" | "DROP" if concurrently => format!("{first} INDEX CONCURRENTLY"),
+        "REINDEX" if concurrently => "REINDEX CONCURRENTLY".to_owned(),
+        "CREATE" | "DROP" | "ALTER" => words.get(..2).unwrap_or_default().join(" "),
+        _ => first.to_owned(),
+    }
 }
 
 fn shards_text(names: &[String]) -> String {

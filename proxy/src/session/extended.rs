@@ -15,6 +15,7 @@ use crate::pool::RowNumbers;
 use crate::route::Param;
 use crate::route::Route;
 use crate::route::Values;
+use crate::session::Failure;
 use crate::session::HOME;
 use crate::session::Outcome;
 use crate::session::Session;
@@ -24,9 +25,11 @@ use crate::session::pipeline::Undo;
 use crate::session::portal::Portal;
 use crate::session::portal::ScatterPortal;
 use crate::session::portal::check_counts;
+use crate::session::portal::check_forms;
 use crate::session::portal::no_portal;
 use crate::session::portal::typed_params;
 use crate::session::prepared::Prepared;
+use crate::session::prepared::kept_name;
 use crate::session::rows::shard_text;
 use crate::session::simple::ends_transaction;
 use crate::sql::command::Command;
@@ -38,6 +41,7 @@ use crate::wire::frontend::Bind;
 use crate::wire::frontend::Execute;
 use crate::wire::frontend::Object;
 use crate::wire::frontend::Parse;
+use crate::wire::read::Reader;
 use bytes::Bytes;
 use bytes::BytesMut;
 use std::sync::Arc;
@@ -57,7 +61,11 @@ impl Session {
             frontend::PARSE => self.parse(body, first).await,
             frontend::BIND => self.bind(body).await,
             frontend::DESCRIBE => self.describe_object(body).await,
-            frontend::EXECUTE => self.execute(body).await,
+            frontend::EXECUTE => {
+                let executed = self.execute(body).await;
+                self.pipeline.ran = !std::mem::take(&mut self.pipeline.fresh);
+                executed
+            }
             frontend::CLOSE => self.close_object(body).await,
             _ if !body.is_empty() => Err(Error::protocol_error("invalid message format").into()),
             _ => self.flush_pipeline().await,
@@ -71,7 +79,9 @@ impl Session {
     }
 
     async fn parse(&mut self, body: &[u8], first: bool) -> Outcome {
-        let Parse { name, text, types } = Parse::decode(body)?;
+        let parse = Parse::decode(body).map_err(|error| self.first_wrong(body, 0, 2, error));
+        let Parse { name, text, types } = parse?;
+        self.check_name(name)?;
         let text = self.readable(text)?;
         if name.is_empty() {
             self.forget_prepared(name);
@@ -81,7 +91,7 @@ impl Session {
             // Only single statements are planned.
             Some(planned) => planned,
             None => {
-                self.refuse_several(text)?;
+                self.refuse_several(text).await?;
                 self.plan_text(text, &types)?
             }
         };
@@ -95,7 +105,7 @@ impl Session {
             _ => Box::pin(self.prepare(text, &types)).await?,
         };
         self.keep_prepared(name, prepared)?;
-        self.may_undo(Undo::Prepared(name.to_vec(), None));
+        self.may_undo(Undo::Prepared(kept_name(name).to_vec(), None));
         self.reply(|out| backend::put_bare(out, backend::PARSE_COMPLETE));
         if first && self.pipeline.target.is_none() {
             // Nothing has run yet: a connection that only described goes back.
@@ -104,9 +114,12 @@ impl Session {
         Ok(())
     }
 
-    fn refuse_several(&mut self, text: &str) -> Outcome {
-        self.scan_text(text)?;
+    async fn refuse_several(&mut self, text: &str) -> Outcome {
+        if let Err(error) = self.scan_text(text) {
+            return Err(Box::pin(self.wrong_before(text, error)).await);
+        }
         if self.scan.more_at.is_some() && crate::sql::lexer::split(text, self.conforming_strings())?.len() > 1 {
+            Box::pin(self.check_syntax(text)).await?;
             let message = "cannot insert multiple commands into a prepared statement";
             return Err(Error::new(codes::SYNTAX_ERROR, message).into());
         }
@@ -114,13 +127,19 @@ impl Session {
     }
 
     async fn bind(&mut self, body: &[u8]) -> Outcome {
-        let bind = Bind::decode(body)?;
+        let bind = match Bind::decode(body) {
+            Ok(bind) => bind,
+            Err(error) => return Err(Box::pin(self.malformed_bind(body, error)).await),
+        };
+        self.check_name(bind.portal)?;
+        self.check_name(bind.statement)?;
         let prepared = self.find_prepared(bind.statement).await?;
-        check_counts(&bind, &prepared)?;
+        check_counts(bind.format_count(), bind.params().len(), bind.statement, &prepared)?;
         if !ends_transaction(&prepared.planned.command) {
             self.refuse_if_failed()?;
         }
-        if !bind.portal.is_empty() && self.portals.contains_key(bind.portal) {
+        let key = kept_name(bind.portal);
+        if !key.is_empty() && self.portals.contains_key(key) {
             let name = String::from_utf8_lossy(bind.portal);
             return Err(Error::new(codes::DUPLICATE_CURSOR, format!("cursor \"{name}\" already exists")).into());
         }
@@ -140,20 +159,51 @@ impl Session {
                 self.reply(|out| backend::put_bare(out, backend::BIND_COMPLETE))
             }
             Portal::Scatter(_) => {
+                check_forms(&bind, &prepared)?;
                 self.drain(false).await?;
                 backend::put_bare(&mut self.pipeline.kept, backend::BIND_COMPLETE);
             }
         }
         let depth = self.backends.transaction.savepoints.len();
         if depth > 0 {
-            self.depths.insert(bind.portal.to_vec(), depth);
+            self.depths.insert(key.to_vec(), depth);
         }
         if self.backends.transaction.state == State::Failed {
-            self.late.insert(bind.portal.to_vec());
+            self.late.insert(key.to_vec());
         }
-        let before = self.portals.insert(bind.portal.to_vec(), portal);
-        self.may_undo(Undo::Portal(bind.portal.to_vec(), before));
+        let before = self.portals.insert(key.to_vec(), portal);
+        self.may_undo(Undo::Portal(key.to_vec(), before));
         Ok(())
+    }
+
+    /// A Bind that cannot be read: PostgreSQL has looked for its statement and counted its values before it comes to
+    /// what is wrong.
+    async fn malformed_bind(&mut self, body: &[u8], error: Error) -> Failure {
+        let mut reader = Reader::new(body);
+        let error = self.first_wrong(body, 0, 2, error);
+        let (Ok(_), Ok(statement)) = (reader.cstr(), reader.cstr()) else { return error.into() };
+        if error.code == codes::CHARACTER_NOT_IN_REPERTOIRE {
+            return error.into();
+        }
+        let prepared = match self.find_prepared(statement).await {
+            Ok(prepared) => prepared,
+            Err(failure) => return failure,
+        };
+        let Ok(formats) = reader.count() else { return error.into() };
+        let (Ok(formats), Ok(values)) = (reader.take(formats * 2), reader.count()) else { return error.into() };
+        if let Err(failure) = check_counts(formats.len() / 2, values, statement, &prepared) {
+            return failure;
+        }
+        // Values are taken one by one.
+        for n in 0..values {
+            let Ok(value) = reader.value() else { break };
+            if let (0, Some(text)) = (frontend::format_at(formats, n), value)
+                && let Err(unreadable) = self.check_name(text)
+            {
+                return unreadable.into();
+            }
+        }
+        error.into()
     }
 
     /// Makes a portal of a statement and values; BindComplete is owed already if it lives on a server.
@@ -392,7 +442,9 @@ impl Session {
     }
 
     async fn describe_object(&mut self, body: &[u8]) -> Outcome {
-        match frontend::object(body, "DESCRIBE")? {
+        let object = frontend::object(body, "DESCRIBE").map_err(|error| self.first_wrong(body, 1, 1, error))?;
+        self.check_name(object.name())?;
+        match object {
             Object::Statement(name) => {
                 let prepared = self.find_prepared(name).await?;
                 let (params, fields) = match prepared.description.as_deref() {
@@ -409,7 +461,7 @@ impl Session {
             }
             Object::Portal(name) => match self.shard_of_portal(name)? {
                 Some(shard) => {
-                    if self.portals.get(name).is_none_or(Portal::gives_rows) {
+                    if self.portals.get(kept_name(name)).is_none_or(Portal::gives_rows) {
                         self.refuse_if_failed()?;
                     }
                     self.aim(shard).await?;
@@ -420,7 +472,7 @@ impl Session {
                     self.pipeline.owed.push_back(Owed::Describe);
                 }
                 None => {
-                    let fields = self.portals.get(name).and_then(Portal::fields);
+                    let fields = self.portals.get(kept_name(name)).and_then(Portal::fields);
                     if fields.is_some() {
                         self.refuse_if_failed()?;
                     }
@@ -436,29 +488,33 @@ impl Session {
     /// # Errors
     /// 34000
     fn shard_of_portal(&self, name: &[u8]) -> Result<Option<ShardId>, Error> {
-        match self.portals.get(name) {
+        let key = kept_name(name);
+        match self.portals.get(key) {
             Some(Portal::Remote { shard, .. }) => Ok(Some(*shard)),
             Some(_) => Ok(None),
             None => {
-                let cursor = std::str::from_utf8(name).ok().and_then(|n| self.cursors.get(n));
+                let cursor = std::str::from_utf8(key).ok().and_then(|n| self.cursors.get(n));
                 cursor.map(|c| Some(c.shard)).ok_or_else(|| no_portal(name))
             }
         }
     }
 
     async fn execute(&mut self, body: &[u8]) -> Outcome {
-        let Execute { portal: name, max_rows } = Execute::decode(body)?;
+        let execute = Execute::decode(body).map_err(|error| self.first_wrong(body, 0, 1, error));
+        let Execute { portal: name, max_rows } = execute?;
+        self.check_name(name)?;
+        let key = kept_name(name);
         // The server need not know that the transaction has failed.
         let failed = self.backends.transaction.state == State::Failed;
-        let runnable = |portal: &Portal| is_always_allowed(portal.command()) && (!failed || self.late.contains(name));
-        let ends = self.portals.get(name).is_some_and(runnable);
+        let runnable = |portal: &Portal| is_always_allowed(portal.command()) && (!failed || self.late.contains(key));
+        let ends = self.portals.get(key).is_some_and(runnable);
         if !ends && self.shard_of_portal(name).is_ok() {
             self.refuse_if_failed()?;
         }
-        match self.portals.get_mut(name) {
-            Some(Portal::Scatter(_)) => Box::pin(self.execute_scatter(name, max_rows)).await,
-            Some(Portal::Everyone(_)) => Box::pin(self.execute_everyone(name)).await,
-            Some(Portal::Write(_)) => Box::pin(self.execute_write(name, max_rows)).await,
+        match self.portals.get_mut(key) {
+            Some(Portal::Scatter(_)) => Box::pin(self.execute_scatter(key, max_rows)).await,
+            Some(Portal::Everyone(_)) => Box::pin(self.execute_everyone(key)).await,
+            Some(Portal::Write(_)) => Box::pin(self.execute_write(key, max_rows)).await,
             Some(Portal::Local { prepared, parameters, done, .. }) => {
                 let (prepared, parameters) = (Arc::clone(prepared), parameters.clone());
                 let empty = prepared.planned.command == Command::Empty;
@@ -596,24 +652,27 @@ impl Session {
     }
 
     async fn close_object(&mut self, body: &[u8]) -> Outcome {
-        match frontend::object(body, "CLOSE")? {
+        let object = frontend::object(body, "CLOSE").map_err(|error| self.first_wrong(body, 1, 1, error))?;
+        self.check_name(object.name())?;
+        match object {
             Object::Statement(name) => self.forget_prepared(name),
             Object::Portal(name) => {
+                let key = kept_name(name);
                 if let Ok(Some(shard)) = self.shard_of_portal(name) {
                     self.aim(shard).await?;
-                    self.cursors.retain(|cursor, _| cursor.as_bytes() != name);
-                    let before = self.portals.remove(name);
+                    self.cursors.retain(|cursor, _| cursor.as_bytes() != key);
+                    let before = self.portals.remove(key);
                     if let Some(held) = self.backends.find(shard) {
                         frontend::put_close_portal(&mut held.lease.io.write, name);
                         held.unsynced = true;
                         held.lease.broken = true;
                         self.pipeline.owed.push_back(Owed::ClosePortal);
-                        self.may_undo(Undo::Portal(name.to_vec(), before));
+                        self.may_undo(Undo::Portal(key.to_vec(), before));
                         return Ok(());
                     }
                 }
-                let before = self.portals.remove(name);
-                self.may_undo(Undo::Portal(name.to_vec(), before));
+                let before = self.portals.remove(key);
+                self.may_undo(Undo::Portal(key.to_vec(), before));
             }
         }
         self.reply(|out| backend::put_bare(out, backend::CLOSE_COMPLETE));
@@ -623,6 +682,7 @@ impl Session {
 
 impl Session {
     fn forget_prepared(&mut self, name: &[u8]) {
+        let name = kept_name(name);
         let before = self.prepared.remove(name);
         self.may_undo(Undo::Prepared(name.to_vec(), before));
     }

@@ -26,7 +26,7 @@ impl Session {
 
     async fn call(&mut self, body: &[u8]) -> Outcome {
         self.refuse_if_failed()?;
-        let function = Reader::new(body).u32().map_err(|_| Error::protocol_error("invalid message format"))?;
+        let function = Reader::new(body).u32()?;
         let known = LARGE_OBJECTS.contains(&function) || function == TRUNCATE_64;
         if !known && self.backends.database.config.shards.len() > 1 {
             return Err(Error::unsupported("a function call message over several shards").hint("Use SELECT.").into());

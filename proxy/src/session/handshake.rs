@@ -6,6 +6,7 @@ use crate::auth::wrong_password;
 use crate::config::PoolMode;
 use crate::config::User;
 use crate::error::Error;
+use crate::error::Result;
 use crate::error::Severity;
 use crate::error::codes;
 use crate::exec::backends::Backends;
@@ -28,6 +29,7 @@ use crate::sql::names;
 use crate::sql::normalize::Normalized;
 use crate::tls;
 use crate::tls::Acceptor;
+use crate::variables;
 use crate::variables::Variables;
 use crate::variables::kinds;
 use crate::wire::Status;
@@ -259,6 +261,8 @@ impl Parts {
             context_of: None,
             untold: BTreeMap::new(),
             several: false,
+            before: 0,
+            told: 0,
             seat: self.seat,
         }
     }
@@ -283,11 +287,7 @@ async fn open(
             Error::fatal(codes::INVALID_AUTHORIZATION, "no PostgreSQL user name specified in startup packet").into()
         );
     };
-    if startup.parameter("replication").is_some_and(|r| !matches!(r, "false" | "off" | "no" | "0")) {
-        return Err(Error::fatal(codes::NOT_SUPPORTED, "replication connections are not supported")
-            .hint("Connect to a shard itself.")
-            .into());
-    }
+    refuse_replication(startup)?;
     authenticate(connection, state, user_name).await?;
     let database_name = startup.parameter("database").filter(|d| !d.is_empty()).unwrap_or(user_name);
     let Some(database) = state.databases.get(database_name) else {
@@ -334,6 +334,24 @@ fn warn_of_truncation(out: &mut BytesMut, value: &str) {
     if kept.len() < value.len() {
         let message = format!("identifier \"{value}\" will be truncated to \"{kept}\"");
         backend::put_notice(out, "NOTICE", &Error::new(codes::NAME_TOO_LONG, message));
+    }
+}
+
+/// `replication` is a boolean, or `database`.
+///
+/// # Errors
+/// 22023 for what is neither, 0A000 where replication is asked for.
+fn refuse_replication(startup: &Startup) -> Result<()> {
+    let Some(value) = startup.parameter("replication") else { return Ok(()) };
+    match variables::text::boolean(value) {
+        Some(false) => Ok(()),
+        None if value != "database" => {
+            let message = format!("invalid value for parameter \"replication\": \"{value}\"");
+            Err(Error::fatal(codes::INVALID_PARAMETER_VALUE, message)
+                .hint("Valid values are: \"false\", 0, \"true\", 1, \"database\"."))
+        }
+        Some(true) | None => Err(Error::fatal(codes::NOT_SUPPORTED, "replication connections are not supported")
+            .hint("Connect to a shard itself.")),
     }
 }
 

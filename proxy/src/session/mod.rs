@@ -60,6 +60,7 @@ use crate::session::registry::State;
 use crate::session::reported::Reported;
 use crate::sql::normalize::Normalized;
 use crate::variables::Variables;
+use crate::wire;
 use crate::wire::Tag;
 use crate::wire::backend;
 use crate::wire::frontend;
@@ -99,7 +100,10 @@ impl From<Broken> for Failure {
             Broken::Client => Failure::Gone,
             // What a server does wrong is no fault of the client's: its session goes on.
             Broken::Server { error, torn: false } => error.with_severity(Severity::Error).into(),
-            Broken::Server { error, torn: true } => Failure::Fatal(error.with_severity(Severity::Fatal)),
+            Broken::Server { mut error, torn: true } => {
+                error.last_words = None;
+                Failure::Fatal(error.with_severity(Severity::Fatal))
+            }
             Broken::Protocol(error) => Failure::Fatal(error),
         }
     }
@@ -146,6 +150,10 @@ pub struct Session {
     untold: BTreeMap<String, Option<String>>,
     /// In the middle of a Query of several statements.
     several: bool,
+    /// Characters of that Query before the statement at work.
+    before: u32,
+    /// Bytes up to what is due, counted as [`Connection::sent`] is.
+    told: u64,
     /// Its place in the registry, left when the session ends, however that happens.
     seat: Seat,
 }
@@ -166,6 +174,13 @@ fn is_quiet_pin(held: &Held) -> bool {
     held.pinned.is_some() && !held.unsynced && !held.lease.dead
 }
 
+/// See [`Session::beginning`].
+enum Beginning {
+    Good,
+    Unknown(Tag),
+    Wrong,
+}
+
 fn state_lost() -> Failure {
     let message = "the server connection that held this session's state was lost";
     Failure::Fatal(Error::fatal(codes::CONNECTION_FAILURE, message))
@@ -178,8 +193,12 @@ pub async fn run(mut session: Box<Session>) {
         Ok(()) | Err(Failure::Gone | Failure::Reported) => {}
         Err(Failure::Fatal(error) | Failure::Error(error)) => {
             measure::count_error(&error);
-            let error = error.with_severity(Severity::Fatal).without_raw();
-            backend::put_error(&mut session.client.write, &error);
+            let mut error = error.without_raw();
+            if let Some(last_words) = error.last_words.take() {
+                backend::put_error(&mut session.client.write, &error);
+                error = last_words;
+            }
+            backend::put_error(&mut session.client.write, &error.with_severity(Severity::Fatal));
             let _ = session.client.flush().await;
         }
     }
@@ -191,7 +210,7 @@ impl Session {
         loop {
             let Some((tag, body)) = self.next_message().await? else { return Ok(()) };
             if tag == frontend::TERMINATE {
-                return Ok(());
+                return Box::pin(self.say_goodbye()).await;
             }
             self.message(tag, body).await?;
         }
@@ -201,21 +220,28 @@ impl Session {
     /// has to end.
     async fn next_message(&mut self) -> Outcome<Option<(Tag, BytesMut)>> {
         loop {
-            if let Some(frame) = self.client.cut()? {
-                return Ok(Some(frame));
+            match self.client.cut() {
+                Ok(Some((tag, body))) if body.len() > limits::SHORT_MESSAGE_BYTES && frontend::is_short(tag) => {
+                    Box::pin(self.settle_owed()).await?;
+                    Box::pin(self.say_goodbye()).await?;
+                    return Err(Failure::Gone);
+                }
+                Ok(Some(frame)) => return Ok(Some(frame)),
+                readable => match self.beginning(readable.is_ok()) {
+                    Beginning::Good => {}
+                    Beginning::Unknown(tag) => return Err(Box::pin(self.unknown_message(tag)).await),
+                    Beginning::Wrong => {
+                        Box::pin(self.settle_owed()).await?;
+                        Box::pin(self.say_goodbye()).await?;
+                        return Err(Failure::Gone);
+                    }
+                },
             }
             self.take_news()?;
             if !self.backends.transaction.is_block() && !self.pipeline.is_open() {
                 self.hear()?;
             }
-            // Inside a pipeline answers wait for Flush or Sync, or until there are many; an error is told at once, as
-            // PostgreSQL does.
-            let due = !self.pipeline.is_open() || self.pipeline.skipping;
-            if !self.client.write.is_empty() && (due || self.client.write.len() >= limits::WRITE_BURST_BYTES) {
-                self.client.flush().await.map_err(|_| Failure::Gone)?;
-                self.client.shrink();
-                measure::count_bytes(&mut self.client);
-            }
+            self.answers_due().await?;
             let idle = !self.backends.transaction.is_block() && !self.pipeline.is_open();
             if idle && self.shared.is_draining() {
                 return Err(Failure::Fatal(Error::fatal(
@@ -231,6 +257,71 @@ impl Session {
                 return Ok(None);
             }
         }
+    }
+
+    /// What to make of a message that is not there whole yet, or (not `readable`) never will be: its type alone may be
+    /// enough to end the session, with a word; a length that it cannot have ends it without one (SocketBackend in
+    /// postgres.c).
+    fn beginning(&self, readable: bool) -> Beginning {
+        let Some(&tag) = self.client.read.first() else { return Beginning::Good };
+        if !frontend::is_known(tag) {
+            return Beginning::Unknown(tag);
+        }
+        let longest = if frontend::is_short(tag) { limits::SHORT_MESSAGE_BYTES + wire::HEAD } else { usize::MAX };
+        let head = self.client.head();
+        match readable && head.is_ok_and(|head| head.is_none_or(|head| head.total <= longest)) {
+            true => Beginning::Good,
+            false => Beginning::Wrong,
+        }
+    }
+
+    /// The end of a session whose client has sent what is no message, behind the answers to what was one.
+    async fn unknown_message(&mut self, tag: Tag) -> Failure {
+        match self.settle_owed().await {
+            Ok(()) => Failure::Fatal(Error::protocol(format!("invalid frontend message type {tag}"))),
+            Err(failure) => failure,
+        }
+    }
+
+    /// Has the servers answer what is owed, as if Flush had come.
+    async fn settle_owed(&mut self) -> Outcome {
+        if !self.pipeline.is_open() || self.pipeline.skipping {
+            return Ok(());
+        }
+        let drained = Box::pin(self.drain(false)).await.map(|_| ());
+        self.settle_pipeline(drained).await
+    }
+
+    /// PostgreSQL would have written all that is there: it writes with each ReadyForQuery and each notice.
+    fn due_so_far(&mut self) {
+        self.told = self.client.sent + self.client.write.len() as u64;
+    }
+
+    /// Writes what the client would have by now: inside a pipeline, what came before it.
+    async fn say_goodbye(&mut self) -> Outcome {
+        if self.pipeline.is_open() && !self.pipeline.skipping {
+            let due = usize::try_from(self.told.saturating_sub(self.client.sent)).unwrap_or(usize::MAX);
+            self.client.write.truncate(due);
+        }
+        self.client.flush().await.map_err(|_| Failure::Gone)
+    }
+
+    /// Writes what is due. Inside a pipeline answers wait for Flush or Sync, or until there are many; an error is told
+    /// at once, as PostgreSQL does.
+    async fn answers_due(&mut self) -> Outcome {
+        if self.client.write.is_empty() {
+            self.told = 0;
+            return Ok(());
+        }
+        // What came before the pipeline does not wait for its end.
+        let due = !self.pipeline.is_open() || self.pipeline.skipping || self.told > self.client.sent;
+        if due || self.client.write.len() >= limits::WRITE_BURST_BYTES {
+            self.client.flush().await.map_err(|_| Failure::Gone)?;
+            self.client.shrink();
+            measure::count_bytes(&mut self.client);
+            self.told = 0;
+        }
+        Ok(())
     }
 
     /// Waits for the client, and for the drain where the session is `idle`; false when the client has gone.
@@ -288,7 +379,7 @@ impl Session {
 
     async fn message(&mut self, tag: Tag, body: BytesMut) -> Outcome {
         if self.pipeline.skipping && tag != frontend::SYNC {
-            return Ok(());
+            return if frontend::is_known(tag) { Ok(()) } else { Err(Box::pin(self.unknown_message(tag)).await) };
         }
         if self.backends.transaction.state == TransactionState::Idle && !self.pipeline.is_open() {
             self.follow_reload()?;
@@ -306,7 +397,7 @@ impl Session {
             // Left over from a copy that ended early.
             frontend::COPY_DATA | frontend::COPY_DONE | frontend::COPY_FAIL => Ok(()),
             frontend::FUNCTION_CALL => self.function_call(&body).await,
-            _ => Err(Failure::Fatal(Error::protocol(format!("invalid frontend message type {tag}")))),
+            _ => Err(Box::pin(self.unknown_message(tag)).await),
         }
     }
 
@@ -368,7 +459,10 @@ impl Session {
     /// ReadyForQuery, and before it what has changed of the reported parameters since the last one (PostgreSQL's
     /// ReportChangedGUCOptions): what was changed back is not told.
     fn ready(&mut self) {
-        while let Some((name, known)) = self.untold.pop_first() {
+        let mut untold: Vec<_> = std::mem::take(&mut self.untold).into_iter().collect();
+        // In the order of PostgreSQL's table of parameters (guc_name_compare).
+        untold.sort_by_cached_key(|(name, _)| name.to_ascii_lowercase());
+        for (name, known) in untold {
             if let Some(value) = self.reported.get(&name)
                 && known.as_ref() != Some(value)
             {
@@ -376,5 +470,6 @@ impl Session {
             }
         }
         backend::put_ready(&mut self.client.write, self.backends.transaction.status());
+        self.due_so_far();
     }
 }

@@ -92,6 +92,10 @@ pub struct Pipeline {
     pub open: bool,
     /// The shard whose server has reported the error: it skips to Sync.
     pub failed: Option<ShardId>,
+    /// A portal has been executed in the pipeline's present transaction.
+    pub ran: bool,
+    /// What is executed has ended the transaction that was.
+    pub fresh: bool,
     /// A portal of the session's own is executed: its rows were described by Describe, if at all.
     pub executing: bool,
     /// Replies of a portal over several shards, which are given when its shards have bound it: until then an error
@@ -129,6 +133,8 @@ impl Session {
     pub(super) fn open_pipeline(&mut self) {
         if !self.pipeline.open {
             self.pipeline.open = true;
+            self.pipeline.ran = false;
+            self.pipeline.fresh = false;
             self.variables.begin();
         }
     }

@@ -28,6 +28,7 @@ use crate::session::writes::WritePortal;
 use crate::session::writes::tag;
 use crate::sql::command::Command;
 use crate::value::Oid;
+use crate::value::oid;
 use crate::wire::backend;
 use crate::wire::backend::Field;
 use crate::wire::frontend;
@@ -300,9 +301,9 @@ pub fn no_portal(name: &[u8]) -> Error {
 
 /// # Errors
 /// 08P01 where a Bind does not fit its statement (exec_bind_message in postgres.c).
-pub fn check_counts(bind: &Bind<'_>, prepared: &Prepared) -> Outcome {
-    let given = bind.params().len();
-    let formats = bind.format_count();
+/// # Errors
+/// 08P01 for a Bind with as many formats and values as its statement does not take.
+pub fn check_counts(formats: usize, given: usize, statement: &[u8], prepared: &Prepared) -> Outcome {
     if formats > 1 && formats != given {
         let message = format!("bind message has {formats} parameter formats but {given} parameters");
         return Err(Error::protocol_error(message).into());
@@ -311,9 +312,38 @@ pub fn check_counts(bind: &Bind<'_>, prepared: &Prepared) -> Outcome {
     if given != wanted {
         return Err(Error::protocol_error(format!(
             "bind message supplies {given} parameters, but prepared statement \"{}\" requires {wanted}",
-            String::from_utf8_lossy(bind.statement)
+            String::from_utf8_lossy(statement)
         ))
         .into());
+    }
+    Ok(())
+}
+
+/// What a server would say of the form of a portal's values, where none is asked before the portal is run
+/// (exec_bind_message in postgres.c, and the receiving functions of the types that have one length).
+///
+/// # Errors
+/// 22023, 08P01, 22P03
+pub fn check_forms(bind: &Bind<'_>, prepared: &Prepared) -> Outcome {
+    let types = prepared.description.as_ref().map(|d| d.params.as_slice()).unwrap_or_default();
+    for (n, value) in bind.params().iter().enumerate() {
+        let format = bind.format(n);
+        if !matches!(format, 0 | 1) {
+            let message = format!("unsupported format code: {format}");
+            return Err(Error::new(codes::INVALID_PARAMETER_VALUE, message).into());
+        }
+        let (1, Some(value)) = (format, value) else { continue };
+        let Some(length) = types.get(n).and_then(|oid| oid::binary_length(*oid)) else { continue };
+        if value.is_empty() && length == 1 {
+            return Err(Error::protocol_error("no data left in message").into());
+        }
+        if value.len() < length {
+            return Err(Error::protocol_error("insufficient data left in message").into());
+        }
+        if value.len() > length {
+            let message = format!("incorrect binary data format in bind parameter {}", n + 1);
+            return Err(Error::new(codes::INVALID_BINARY, message).into());
+        }
     }
     Ok(())
 }

@@ -165,12 +165,12 @@ impl Session {
                     .into());
             }
         }
-        self.prepared.insert(name.to_vec(), Arc::new(prepared));
+        self.prepared.insert(kept_name(name).to_vec(), Arc::new(prepared));
         Ok(())
     }
 
     pub(super) fn refuse_duplicate(&self, name: &[u8]) -> Outcome {
-        if self.prepared.contains_key(name) {
+        if self.prepared.contains_key(kept_name(name)) {
             let name = String::from_utf8_lossy(name);
             return Err(Error::new(
                 codes::DUPLICATE_STATEMENT,
@@ -183,7 +183,7 @@ impl Session {
 
     /// A client's statement, planned again when the catalog or the search path has changed since.
     pub(super) async fn find_prepared(&mut self, name: &[u8]) -> Outcome<Arc<Prepared>> {
-        let Some(prepared) = self.prepared.get(name).cloned() else {
+        let Some(prepared) = self.prepared.get(kept_name(name)).cloned() else {
             let message = if name.is_empty() {
                 "unnamed prepared statement does not exist".to_owned()
             } else {
@@ -209,7 +209,7 @@ impl Session {
             return Err(Error::unsupported(CHANGED_RESULT).from_routine(Routine::RevalidateCachedQuery).into());
         }
         let again = Arc::new(again);
-        self.prepared.insert(name.to_vec(), Arc::clone(&again));
+        self.prepared.insert(kept_name(name).to_vec(), Arc::clone(&again));
         Ok(again)
     }
 
@@ -248,6 +248,7 @@ impl Session {
             }
         }
         let before = text.find(inner).and_then(|at| text.get(..at)).map_or(0, |before| before.chars().count());
+        let before = u32::try_from(before).unwrap_or(u32::MAX);
         let mut prepared = self.prepare(inner, &declared).await.map_err(|failure| shifted(failure, before))?;
         prepared.definition = Some(Arc::from(text));
         self.keep_prepared(name.as_bytes(), prepared)?;
@@ -256,13 +257,17 @@ impl Session {
     }
 }
 
+/// The part of a statement's or portal's name that counts: PostgreSQL's tables of them have keys of NAMEDATALEN.
+pub(super) fn kept_name(name: &[u8]) -> &[u8] {
+    name.get(..63).unwrap_or(name)
+}
+
 /// An error in a part of the client's text that begins behind `before` characters.
-fn shifted(failure: Failure, before: usize) -> Failure {
-    let Failure::Error(error) = failure else { return failure };
-    let Some(position) = error.position else { return Failure::Error(error) };
-    let mut error = error.without_raw();
-    error.position = Some(position.saturating_add(u32::try_from(before).unwrap_or(u32::MAX)));
-    Failure::Error(error)
+pub(super) fn shifted(failure: Failure, before: u32) -> Failure {
+    match failure {
+        Failure::Error(error) => Failure::Error(backend::moved(error, before)),
+        other => other,
+    }
 }
 
 /// False for one that only its own connection knows, and has not been asked yet.

@@ -327,8 +327,10 @@ impl Session {
         // What settling has changed is what the client knows already.
         held.lease.changed.clear();
         held.lease.broken = true;
+        held.lease.before = self.before;
         put(&mut held.lease.io.write);
         let told = relay(held, &mut self.client).await;
+        held.lease.before = 0;
         let told = match told {
             Ok(told) => told,
             Err(broken) => {

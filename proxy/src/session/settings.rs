@@ -9,6 +9,7 @@ use crate::exec::backends::run_on;
 use crate::session::HOME;
 use crate::session::Outcome;
 use crate::session::Session;
+use crate::session::everywhere::not_in_pipeline;
 use crate::sql::command::TransactionModes;
 use crate::wire::backend;
 
@@ -185,6 +186,9 @@ impl Session {
                 return Err(
                     Error::new(codes::ACTIVE_TRANSACTION, "DISCARD ALL cannot run inside a transaction block").into()
                 );
+            }
+            if self.pipeline.executing && self.pipeline.ran {
+                return Err(not_in_pipeline("DISCARD ALL").into());
             }
             self.prepared.clear();
             self.portals.clear();

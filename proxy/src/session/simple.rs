@@ -20,6 +20,7 @@ use crate::session::dump;
 use crate::session::encoding::foreign_encoding;
 use crate::session::measure;
 use crate::session::measure::Ran;
+use crate::session::prepared::shifted;
 use crate::sql::Statement;
 use crate::sql::command::Command;
 use crate::sql::lexer;
@@ -34,14 +35,9 @@ impl Session {
         if !self.join_pipeline().await? {
             return Ok(());
         }
-        // A Query takes the unnamed statement and portal away (exec_simple_query in postgres.c).
-        self.prepared.remove(b"".as_slice());
-        if self.backends.transaction.state != State::Failed {
-            self.portals.remove(b"".as_slice());
-        }
         let outcome = match frontend::query(body) {
             Ok(text) => self.text_or_bytes(text).await,
-            Err(error) => Err(error.into()),
+            Err(error) => Err(self.first_wrong(body, 0, 1, error).into()),
         };
         self.answer_query(outcome).await
     }
@@ -63,12 +59,26 @@ impl Session {
     async fn text_or_bytes(&mut self, text: &[u8]) -> Outcome {
         match std::str::from_utf8(text) {
             Ok(text) if text.is_ascii() || !self.is_foreign() => {
+                self.forget_unnamed();
                 match dump::schemas_query(text).or_else(|| self.with_channels(text)) {
                     None => self.texts(text).await,
                     Some(text) => Box::pin(self.texts(&text)).await,
                 }
             }
-            _ => Box::pin(self.undecodable(text)).await,
+            _ => {
+                if self.is_foreign() {
+                    self.forget_unnamed();
+                }
+                Box::pin(self.undecodable(text)).await
+            }
+        }
+    }
+
+    /// A Query that can be read takes the unnamed statement and portal away (exec_simple_query in postgres.c).
+    fn forget_unnamed(&mut self) {
+        self.prepared.remove(b"".as_slice());
+        if self.backends.transaction.state != State::Failed {
+            self.portals.remove(b"".as_slice());
         }
     }
 
@@ -92,7 +102,9 @@ impl Session {
     }
 
     async fn texts(&mut self, text: &str) -> Outcome {
-        self.scan_text(text)?;
+        if let Err(error) = self.scan_text(text) {
+            return Err(Box::pin(self.wrong_before(text, error)).await);
+        }
         if self.scan.more_at.is_none() {
             return self.one(text).await;
         }
@@ -101,7 +113,11 @@ impl Session {
         match self.refuse_early(text, &ranges) {
             Ok(true) => Box::pin(self.check_syntax(text)).await?,
             Ok(false) => {}
-            Err((part, error)) => return Err(Box::pin(self.mistake_first(part, &[], &error)).await),
+            Err((range, error)) => {
+                let part = text.get(range.clone()).unwrap_or_default();
+                let failure = Box::pin(self.mistake_first(part, &[], &error)).await;
+                return Err(shifted(failure, characters_before(text, range.start)));
+            }
         }
         self.several = true;
         if self.backends.transaction.state == State::Idle {
@@ -109,6 +125,7 @@ impl Session {
         }
         let mut outcome = Ok(());
         for range in ranges {
+            self.before = characters_before(text, range.start);
             let part = text.get(range).unwrap_or_default();
             outcome = match self.scan_text(part) {
                 Ok(()) => Box::pin(self.one(part)).await,
@@ -119,7 +136,8 @@ impl Session {
             }
         }
         self.several = false;
-        outcome
+        let before = std::mem::take(&mut self.before);
+        outcome.map_err(|failure| shifted(failure, before))
     }
 
     /// The transaction of several statements in one Query.
@@ -133,11 +151,11 @@ impl Session {
     ///
     /// # Errors
     /// The statement that is refused, and why.
-    fn refuse_early<'t>(
+    fn refuse_early(
         &mut self,
-        text: &'t str,
+        text: &str,
         ranges: &[std::ops::Range<usize>],
-    ) -> std::result::Result<bool, (&'t str, Box<Error>)> {
+    ) -> std::result::Result<bool, (std::ops::Range<usize>, Box<Error>)> {
         let conforming = self.conforming_strings();
         let unreadable = ranges.iter().any(|range| {
             let part = text.get(range.clone()).unwrap_or_default();
@@ -154,14 +172,14 @@ impl Session {
             }
             let Ok(planned) = self.plan_scanned(part) else { return Ok(unreadable) };
             match &planned.plan {
-                Plan::Refuse(error) => return Err((part, Box::new(error.clone()))),
+                Plan::Refuse(error) => return Err((range.clone(), Box::new(error.clone()))),
                 Plan::Rows(rows) => {
                     let literals = std::mem::take(&mut self.scan.literals);
                     let route = self.choose(rows, &self.values(part, &literals));
                     self.scan.literals = literals;
                     let several = rows.everyone.is_some() || rows.copies.is_some();
                     if let (Ok(Route::Several(_)), Some(error), false) = (route, rows.refused_over_several(), several) {
-                        return Err((part, Box::new(error.clone())));
+                        return Err((range.clone(), Box::new(error.clone())));
                     }
                     if rows.makes.changes_schema || !rows.set_config.is_empty() || rows.opaque {
                         return Ok(unreadable);
@@ -177,9 +195,21 @@ impl Session {
         Ok(unreadable)
     }
 
+    /// A text that cannot be cut into tokens: PostgreSQL's parser may stumble before it comes to that place.
+    pub(super) async fn wrong_before(&mut self, text: &str, error: Error) -> Failure {
+        if error.code != codes::SYNTAX_ERROR {
+            return error.into();
+        }
+        match self.ask(self.nearest(), crate::exec::cache::next_number(), text, &[]).await {
+            Err(Failure::Error(said)) if said.code == codes::SYNTAX_ERROR => said.into(),
+            Err(Failure::Error(_)) | Ok(_) => error.into(),
+            Err(other) => other,
+        }
+    }
+
     /// PostgreSQL parses the whole Query before it runs any of it: an error of syntax in the last statement keeps the
     /// first from running. What we cannot parse it is asked about.
-    async fn check_syntax(&mut self, text: &str) -> Outcome {
+    pub(super) async fn check_syntax(&mut self, text: &str) -> Outcome {
         // In a block the question itself, which is always an error, would fail the transaction.
         if self.backends.transaction.is_block() {
             return Ok(());
@@ -418,4 +448,9 @@ pub fn needs_block(what: &str) -> Error {
 
 pub fn is_data(command: &Command) -> bool {
     matches!(command, Command::Select | Command::Insert | Command::Update | Command::Delete | Command::Merge)
+}
+
+/// Characters of a text before a byte offset.
+fn characters_before(text: &str, offset: usize) -> u32 {
+    text.get(..offset).map_or(0, |before| u32::try_from(before.chars().count()).unwrap_or(u32::MAX))
 }

@@ -69,6 +69,7 @@ fn failure(error: sqlparser::parser::ParserError) -> ParseFailure {
 fn is_shallow(text: &str, tokens: &[Token]) -> bool {
     let mut open: Vec<Level> = Vec::new();
     let mut level = Level::default();
+    let mut before = "";
     for token in tokens {
         match token.kind {
             TokenKind::Punctuation => match token.text(text) {
@@ -83,7 +84,7 @@ fn is_shallow(text: &str, tokens: &[Token]) -> bool {
                 _ => {}
             },
             TokenKind::Operator => level.operators += 1,
-            TokenKind::Word => level.word(token.text(text)),
+            TokenKind::Word => level.word(before, token.text(text)),
             TokenKind::QuotedIdent
             | TokenKind::String
             | TokenKind::BitString
@@ -91,9 +92,13 @@ fn is_shallow(text: &str, tokens: &[Token]) -> bool {
             | TokenKind::Decimal
             | TokenKind::Param => {}
         }
-        if level.depth() > limits::PARSED_STATEMENT_OPERATORS || open.len() > limits::PARSER_DEPTH {
+        if level.depth() > limits::PARSED_STATEMENT_OPERATORS
+            || level.joins > limits::PARSED_STATEMENT_JOINS
+            || open.len() > limits::PARSER_DEPTH
+        {
             return false;
         }
+        before = token.text(text);
     }
     true
 }
@@ -105,6 +110,8 @@ struct Level {
     operators: usize,
     /// UNION and the like: they chain across commas.
     set_operators: usize,
+    /// Joins of the present item whose condition has not come: the parser calls itself for each, and does not count.
+    joins: usize,
     /// The deepest bracket of the present item.
     inner: usize,
     /// The deepest item so far.
@@ -119,10 +126,12 @@ impl Level {
     fn next_item(&mut self) {
         self.items = self.items.max(self.operators + self.inner);
         self.operators = 0;
+        self.joins = 0;
         self.inner = 0;
     }
 
-    fn word(&mut self, word: &str) {
+    /// `before` is what stands before the word.
+    fn word(&mut self, before: &str, word: &str) {
         const SET: [&str; 4] = ["union", "intersect", "except", "minus"];
         const OPERATORS: [&str; 24] = [
             "and", "or", "not", "is", "isnull", "notnull", "in", "like", "ilike", "similar", "between", "collate",
@@ -132,8 +141,18 @@ impl Level {
             self.set_operators += 1;
         } else if OPERATORS.iter().any(|operator| word.eq_ignore_ascii_case(operator)) {
             self.operators += 1;
+        } else if word.eq_ignore_ascii_case("join") {
+            self.joins += usize::from(!before.eq_ignore_ascii_case("cross"));
+        } else if (word.eq_ignore_ascii_case("on") || word.eq_ignore_ascii_case("using")) && !makes_name(before) {
+            self.joins = self.joins.saturating_sub(1);
         }
     }
+}
+
+/// Behind this the parser takes any word for a name, ON too.
+fn makes_name(before: &str) -> bool {
+    const WORDS: [&str; 8] = ["join", "lateral", "only", "table", "as", "from", "offset", "."];
+    WORDS.iter().any(|word| before.eq_ignore_ascii_case(word))
 }
 
 /// The lines of a text, to turn sqlparser's locations (line and column, counted in characters from 1) into byte
@@ -289,6 +308,13 @@ mod tests {
                 assert_eq!(tree(&longer), Err(ParseFailure::TooComplex));
             }
             drop(tree(&format!("SELECT a{}", "::int".repeat(1000))).unwrap());
+            for join in [" JOIN t", " JOIN on", " LEFT JOIN s.on", " NATURAL JOIN t AS using", " JOIN f() AS on"] {
+                let _ = tree(&format!("SELECT 1 FROM t{}", join.repeat(100)));
+                let longer = format!("SELECT 1 FROM t{}", join.repeat(101));
+                assert_eq!(tree(&longer), Err(ParseFailure::TooComplex), "{join}");
+            }
+            assert!(tree(&format!("SELECT 1 FROM t{}", " JOIN t USING (a)".repeat(1000))).is_ok());
+            assert!(tree(&format!("SELECT 1 FROM t{}", " CROSS JOIN t".repeat(1000))).is_ok());
             let nested = format!("SELECT {}1{}", "(".repeat(60), ")".repeat(60));
             assert!(tree(&nested).is_ok());
             for depth in [100, 200, 300, 20_000] {

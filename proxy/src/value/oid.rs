@@ -54,6 +54,18 @@ pub const JSONB: Oid = 3802;
 /// The first identifier that a user's object can have (FirstNormalObjectId): such types differ from shard to shard.
 pub const FIRST_USER: Oid = 16_384;
 
+/// Bytes of a binary value, for types whose values all have the same length.
+pub fn binary_length(oid: Oid) -> Option<usize> {
+    match oid {
+        BOOL => Some(1),
+        INT2 => Some(2),
+        INT4 | OID | FLOAT4 | DATE => Some(4),
+        INT8 | FLOAT8 | MONEY | TIME | TIMESTAMP | TIMESTAMPTZ => Some(8),
+        INTERVAL | UUID => Some(16),
+        _ => None,
+    }
+}
+
 /// The type's name as format_type gives it, for messages; `type with OID n` for types that are not named here.
 pub fn describe(oid: Oid) -> String {
     match name(oid) {

@@ -277,6 +277,29 @@ pub fn error(body: &[u8]) -> Error {
     result
 }
 
+/// An error whose place counts from `by` characters before: it is about a part of a text. What a server wrote stays as
+/// it is otherwise.
+pub fn moved(mut error: Error, by: u32) -> Error {
+    let Some(position) = error.position.filter(|_| by > 0) else { return error };
+    let position = position.saturating_add(by);
+    error.position = Some(position);
+    if let Some(raw) = error.raw.take() {
+        let mut reader = Reader::new(&raw);
+        let mut out = BytesMut::with_capacity(raw.len() + 2);
+        while let (Ok(code @ 1..), Ok(field)) = (reader.u8(), reader.cstr()) {
+            out.put_u8(code);
+            match code {
+                b'P' => out.put_slice(position.to_string().as_bytes()),
+                _ => out.put_slice(field),
+            }
+            out.put_u8(0);
+        }
+        out.put_u8(0);
+        error.raw = Some(out.freeze());
+    }
+    error
+}
+
 /// Whether a client can read a message that is passed on as it came: errors and notices with the fields that PostgreSQL
 /// always gives, tags that end, descriptions of as many columns as they say. Rows are not looked into.
 pub fn is_whole(tag: Tag, body: &[u8]) -> bool {
@@ -338,6 +361,16 @@ mod tests {
         let back = error(out.get(5..).unwrap());
         assert_eq!((back.code, &*back.message, back.position), (codes::NOT_SUPPORTED, "window functions", Some(7)));
         assert_eq!(back.hint.as_deref(), Some("Use a key."));
+    }
+
+    #[test]
+    fn a_place_moves_and_the_rest_stays() {
+        let raw = b"SERROR\0C42703\0Mno such column\0P8\0Fparse.c\0\0";
+        let own = moved(error(raw), 10);
+        assert_eq!(own.position, Some(18));
+        assert_eq!(own.raw.clone().unwrap(), &b"SERROR\0C42703\0Mno such column\0P18\0Fparse.c\0\0"[..]);
+        assert_eq!(moved(error(raw), 0).raw.clone().unwrap(), &raw[..]);
+        assert_eq!(moved(error(b"SERROR\0C22012\0Mdivision\0\0"), 5).position, None);
     }
 
     #[test]

@@ -22,6 +22,30 @@ pub const QUERY: Tag = b'Q';
 pub const SYNC: Tag = b'S';
 pub const TERMINATE: Tag = b'X';
 
+/// Whether a client may send a message of this type after its login (SocketBackend in postgres.c).
+pub fn is_known(tag: Tag) -> bool {
+    matches!(
+        tag,
+        BIND | CLOSE
+            | COPY_DATA
+            | COPY_DONE
+            | COPY_FAIL
+            | DESCRIBE
+            | EXECUTE
+            | FLUSH
+            | FUNCTION_CALL
+            | PARSE
+            | QUERY
+            | SYNC
+            | TERMINATE
+    )
+}
+
+/// Whether PostgreSQL takes only short messages of this type.
+pub fn is_short(tag: Tag) -> bool {
+    matches!(tag, CLOSE | COPY_DONE | COPY_FAIL | DESCRIBE | EXECUTE | FLUSH | SYNC | TERMINATE)
+}
+
 /// The text of a Query message, without its NUL.
 pub fn query(body: &[u8]) -> Result<&[u8]> {
     let mut reader = Reader::new(body);
@@ -110,7 +134,8 @@ impl<'a> Bind<'a> {
     }
 }
 
-fn format_at(codes: &[u8], index: usize) -> i16 {
+/// One of some format codes of two bytes each: of none all are 0, one is for all.
+pub fn format_at(codes: &[u8], index: usize) -> i16 {
     let index = if codes.len() == 2 { 0 } else { index };
     codes.get(index * 2..).and_then(|c| c.first_chunk::<2>()).map_or(0, |c| i16::from_be_bytes(*c))
 }
@@ -120,6 +145,14 @@ fn format_at(codes: &[u8], index: usize) -> i16 {
 pub enum Object<'a> {
     Statement(&'a [u8]),
     Portal(&'a [u8]),
+}
+
+impl<'a> Object<'a> {
+    pub fn name(&self) -> &'a [u8] {
+        match self {
+            Object::Statement(name) | Object::Portal(name) => name,
+        }
+    }
 }
 
 /// The body of Describe or Close; `message` is which, for the error.

@@ -30,7 +30,8 @@ impl<'a> Reader<'a> {
     }
 
     pub fn u8(&mut self) -> Result<u8> {
-        let (&byte, rest) = self.rest.split_first().ok_or_else(short)?;
+        let none = || Error::protocol_error("no data left in message");
+        let (&byte, rest) = self.rest.split_first().ok_or_else(none)?;
         self.rest = rest;
         Ok(byte)
     }
