@@ -113,7 +113,8 @@ impl Session {
         let planned = &prepared.planned;
         let Plan::Rows(rows) = &planned.plan else { return None };
         let plain = is_plain(rows) && planned.command != Command::Schema;
-        if !bind.portal.is_empty() || !plain || !self.is_current(prepared) || check_counts(bind, prepared).is_err() {
+        let counts = check_counts(bind.format_count(), bind.params().len(), bind.statement, prepared);
+        if !bind.portal.is_empty() || !plain || !self.is_current(prepared) || counts.is_err() {
             return None;
         }
         let types = prepared.description.as_ref()?.params.as_slice();

@@ -300,7 +300,8 @@ pub fn no_portal(name: &[u8]) -> Error {
 }
 
 /// # Errors
-/// 08P01 where a Bind does not fit its statement (exec_bind_message in postgres.c).
+/// Whether a Bind fits its statement (exec_bind_message in postgres.c).
+///
 /// # Errors
 /// 08P01 for a Bind with as many formats and values as its statement does not take.
 pub fn check_counts(formats: usize, given: usize, statement: &[u8], prepared: &Prepared) -> Outcome {
