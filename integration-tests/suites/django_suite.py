@@ -20,7 +20,7 @@ LABELS = (
 class Django(suite.Suite):
     name = "django"
     title = f"Django {VERSION}"
-    limit = 1800
+    limit = 7200
     database = "django_default"
     databases = ("django_other", "postgres")
     sample = ["transactions", "transaction_hooks", "select_for_update", "backends"]
