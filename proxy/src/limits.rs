@@ -18,6 +18,8 @@ pub const PARSED_STATEMENT_BYTES: usize = 1 << 20;
 pub const PARSED_STATEMENT_TOKENS: usize = 200_000;
 /// Operators in a statement: the parser's tree is as deep as a chain of them, and dropping it recurses.
 pub const PARSED_STATEMENT_OPERATORS: usize = 1_000;
+/// A text that cannot be cut into tokens is given to a server up to this length, for its error.
+pub const ASKED_TEXT_BYTES: usize = 16 * 1024;
 /// Joins one inside the other, without parentheses: the parser does not count them as nesting.
 pub const PARSED_STATEMENT_JOINS: usize = 100;
 /// Nesting that the SQL parser follows.

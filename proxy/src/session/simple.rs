@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::error::codes;
 use crate::exec::backends::State;
 use crate::exec::cache::Planned;
+use crate::limits;
 use crate::plan::Makes;
 use crate::plan::Plan;
 use crate::plan::RowsPlan;
@@ -195,9 +196,10 @@ impl Session {
         Ok(unreadable)
     }
 
-    /// A text that cannot be cut into tokens: PostgreSQL's parser may stumble before it comes to that place.
+    /// A text that cannot be cut into tokens: PostgreSQL's parser may stumble before it comes to that place. A long text is
+    /// not asked about: the server's time for comments that do not end grows with the square of their number.
     pub(super) async fn wrong_before(&mut self, text: &str, error: Error) -> Failure {
-        if error.code != codes::SYNTAX_ERROR {
+        if error.code != codes::SYNTAX_ERROR || text.len() > limits::ASKED_TEXT_BYTES {
             return error.into();
         }
         match self.ask(self.nearest(), crate::exec::cache::next_number(), text, &[]).await {
