@@ -1,6 +1,7 @@
 //! The server connections that one session holds, and its transaction over them.
 
 use crate::auth::logins::Logins;
+use crate::catalog::Catalog;
 use crate::catalog::ShardId;
 use crate::config::Login;
 use crate::config::User;
@@ -253,29 +254,20 @@ impl Backends {
         }
     }
 
-    /// Of the catalog as the session sees it.
-    pub fn catalog_version(&self) -> u64 {
-        match &self.transaction.overlay {
-            Some(snapshot) => snapshot.catalog.version,
-            None => self.database.current().catalog.version,
-        }
+    /// A short look at the catalog as the session sees it.
+    pub fn look<T>(&self, at: impl FnOnce(&Catalog) -> T) -> T {
+        look(&self.transaction, &self.database, at)
     }
 
     /// How the connection's object identifiers are translated, by the catalog of now.
     fn tell_numbers(&mut self, index: usize, shard: ShardId) {
         let Some(held) = self.held.get_mut(index).filter(|_| self.database.config.shards.len() > 1) else { return };
-        let current;
-        let catalog = match &self.transaction.overlay {
-            Some(snapshot) => &snapshot.catalog,
-            None => {
-                current = self.database.current();
-                &current.catalog
+        look(&self.transaction, &self.database, |catalog| {
+            let oids = catalog.shard_oids(shard);
+            if held.lease.oids.as_ref().map(Arc::as_ptr) != oids.map(Arc::as_ptr) {
+                held.lease.oids = oids.cloned();
             }
-        };
-        let oids = catalog.shard_oids(shard);
-        if held.lease.oids.as_ref().map(Arc::as_ptr) != oids.map(Arc::as_ptr) {
-            held.lease.oids = oids.cloned();
-        }
+        });
     }
 
     /// A connection from the pool. One on which a session has made variables of its own cannot forget them, only empty
@@ -398,6 +390,14 @@ impl Backends {
     /// Shards that hold something open now.
     pub fn participants(&self) -> impl Iterator<Item = ShardId> {
         self.held.iter().filter(|h| h.joined || h.unsynced).map(|h| h.shard)
+    }
+}
+
+/// See [`Backends::look`].
+fn look<T>(transaction: &Transaction, database: &Database, at: impl FnOnce(&Catalog) -> T) -> T {
+    match &transaction.overlay {
+        Some(snapshot) => at(&snapshot.catalog),
+        None => at(&database.current().catalog),
     }
 }
 

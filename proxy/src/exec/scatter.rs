@@ -28,6 +28,7 @@ use crate::value::Oid;
 use crate::value::oid;
 use crate::variables::Variables;
 use crate::wire::backend;
+use crate::wire::backend::without_position;
 use crate::wire::frontend;
 use bytes::Buf;
 use bytes::BufMut;
@@ -138,8 +139,8 @@ pub fn evict(server: &mut ServerConnection) -> Vec<u64> {
     closed
 }
 
-/// As `prepare` and `evict`, for an exchange of our own: what the server does not confirm is taken back.
-fn prepare_here(server: &mut ServerConnection, number: u64, text: &[u8], types: &[Oid]) {
+/// As `prepare` and `evict`, outside a client's pipeline: what the server does not confirm is taken back.
+pub fn prepare_here(server: &mut ServerConnection, number: u64, text: &[u8], types: &[Oid]) {
     if prepare(server, number, text, types) {
         server.parsing(number);
         for closed in evict(server) {
@@ -209,28 +210,6 @@ async fn shard_types(held: &mut Held, execution: &Execution<'_>, params: &[Oid])
     let described = describe(held, execution.planned.scatter_number, text, params).await.map_err(without_position)?;
     let types = Arc::new(described.fields.unwrap_or_default().iter().map(|f| f.type_oid).collect::<Vec<_>>());
     Ok(Arc::clone(execution.planned.shard_types.get_or_init(|| types)))
-}
-
-/// An error in a text of ours: its position means nothing to the client.
-pub fn without_position(mut error: Error) -> Error {
-    let Some(raw) = &error.raw else { return error };
-    let mut out = BytesMut::new();
-    let mut reader = crate::wire::read::Reader::new(raw);
-    while let Ok(code) = reader.u8() {
-        let Ok(text) = (if code == 0 { Ok(&b""[..]) } else { reader.cstr() }) else { break };
-        if code == 0 {
-            break;
-        }
-        if !matches!(code, b'P' | b'p') {
-            out.put_u8(code);
-            out.put_slice(text);
-            out.put_u8(0);
-        }
-    }
-    out.put_u8(0);
-    error.raw = Some(out.freeze());
-    error.position = None;
-    error
 }
 
 /// Runs a scattered SELECT; rows go to the client, whose RowDescription the caller has sent. The number of rows.

@@ -11,6 +11,7 @@ use crate::pool::CopiedNumbers;
 use crate::pool::RowNumbers;
 use crate::variables::applied::Applied;
 use crate::wire::Status;
+use crate::wire::Tag;
 use crate::wire::backend;
 use crate::wire::frontend;
 use bytes::BytesMut;
@@ -100,17 +101,23 @@ impl ServerConnection {
 
     /// As [`ServerConnection::error`], for a frame that goes to the client as it is: where it is told otherwise, that is
     /// what goes.
-    pub fn relayed_error(&mut self, body: &[u8]) -> Error {
+    ///
+    /// # Errors
+    /// The server's last words: it has ended the connection with them.
+    pub fn relayed_error(&mut self, body: &[u8]) -> Result<Error> {
         let error = self.error(body);
+        if error.is_fatal() {
+            return Err(self.ended(&error));
+        }
         let moves = self.before > 0 && error.position.is_some();
         if error.code != codes::DEADLOCK_DETECTED && !moves {
-            return error;
+            return Ok(error);
         }
         let error = backend::moved(error, self.before);
         let mut own = BytesMut::new();
         backend::put_error(&mut own, &error);
         self.instead = Some(own);
-        error
+        Ok(error)
     }
 
     pub fn new(io: Connection, cancel: CancelTarget, parameters: BTreeMap<String, String>) -> Self {
@@ -172,6 +179,25 @@ impl ServerConnection {
     /// ParseComplete or CloseComplete has come.
     pub fn confirmed(&mut self) {
         self.unconfirmed.pop_front();
+    }
+
+    /// Takes a reply for the confirmation that is due next; false when it is something else.
+    pub fn confirms(&mut self, tag: Tag) -> bool {
+        let due = match self.unconfirmed.front() {
+            Some(Unconfirmed::Parse(_)) => backend::PARSE_COMPLETE,
+            Some(Unconfirmed::Close(_)) => backend::CLOSE_COMPLETE,
+            None => return false,
+        };
+        let confirms = tag == due;
+        if confirms {
+            self.confirmed();
+        }
+        confirms
+    }
+
+    /// No confirmation is due.
+    pub fn is_confirmed(&self) -> bool {
+        self.unconfirmed.is_empty()
     }
 
     /// An error has come: what was not confirmed before it has not happened.

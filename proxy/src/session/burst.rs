@@ -8,7 +8,6 @@
 use crate::catalog::ShardId;
 use crate::error::Error;
 use crate::error::Result;
-use crate::error::codes;
 use crate::exec::backends::State;
 use crate::exec::relay::Action;
 use crate::exec::relay::Relay;
@@ -22,7 +21,7 @@ use crate::session::Failure;
 use crate::session::Outcome;
 use crate::session::Session;
 use crate::session::measure;
-use crate::session::pipeline::CHANGED_RESULT;
+use crate::session::pipeline::doubt_statements;
 use crate::session::portal::check_counts;
 use crate::session::portal::with_types;
 use crate::session::prepared::Prepared;
@@ -133,13 +132,10 @@ impl Session {
         lease.rows = lease.row_numbers(fields.iter().enumerate().map(|(n, f)| (f.type_oid, bind.result_format(n))))?;
         lease.changed.clear();
         lease.broken = true;
-        let mut replies = Replies { due: Due::Bind, describe: rest.describe, own: Own::default(), failure: None };
-        if scatter::prepare(lease, planned.number, planned.text.as_bytes(), params) {
-            replies.own = Own { parse: Some(planned.number), closes: scatter::evict(lease) };
-            replies.due = Due::OwnParse;
-        }
+        scatter::prepare_here(lease, planned.number, planned.text.as_bytes(), params);
         lease.put_bind(b"", scatter::statement_name(planned.number).as_bytes(), bind.tail, params);
         lease.io.write.extend_from_slice(self.client.read.get(..rest.bytes).unwrap_or_default());
+        let mut replies = Replies { due: Due::Bind, describe: rest.describe, failure: None };
         let mut relay = Relay::default();
         let ran = relay.run(lease, &mut self.client, |server, tag, body| replies.frame(server, tag, body)).await;
         lease.rows = None;
@@ -157,18 +153,9 @@ impl Session {
     }
 }
 
-/// What a server has prepared and closed for this burst, where it has not confirmed it yet.
-#[derive(Default)]
-struct Own {
-    parse: Option<u64>,
-    closes: Vec<u64>,
-}
-
-/// The reply that comes next.
+/// The reply that comes next, behind the confirmations that are due.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Due {
-    OwnParse,
-    OwnClose,
     Bind,
     Describe,
     Execute,
@@ -178,29 +165,21 @@ enum Due {
 struct Replies {
     due: Due,
     describe: bool,
-    own: Own,
     failure: Option<Error>,
 }
 
 impl Replies {
     fn frame(&mut self, server: &mut ServerConnection, tag: Tag, body: &[u8]) -> Result<Action> {
+        if server.confirms(tag) {
+            return Ok(Action::Swallow);
+        }
         match (self.due, tag) {
             (_, backend::NOTICE | backend::NOTIFICATION) => Ok(Action::Forward),
             (_, backend::PARAMETER_STATUS) => {
                 server.note_parameter(body);
                 Ok(Action::Swallow)
             }
-            (Due::OwnParse, backend::PARSE_COMPLETE) => {
-                self.own.parse = None;
-                self.due = if self.own.closes.is_empty() { Due::Bind } else { Due::OwnClose };
-                Ok(Action::Swallow)
-            }
-            (Due::OwnClose, backend::CLOSE_COMPLETE) => {
-                self.own.closes.remove(0);
-                self.due = if self.own.closes.is_empty() { Due::Bind } else { Due::OwnClose };
-                Ok(Action::Swallow)
-            }
-            (Due::Bind, backend::BIND_COMPLETE) => {
+            (Due::Bind, backend::BIND_COMPLETE) if server.is_confirmed() => {
                 self.due = if self.describe { Due::Describe } else { Due::Execute };
                 Ok(Action::Forward)
             }
@@ -216,27 +195,16 @@ impl Replies {
                 server.note_ready(body)?;
                 Ok(Action::SwallowStop)
             }
-            (_, backend::ERROR) => self.error(server, body),
+            (_, backend::ERROR) => {
+                let error = server.relayed_error(body)?;
+                server.not_confirmed();
+                doubt_statements(server, &error);
+                self.failure.get_or_insert(error);
+                self.due = Due::Ready;
+                Ok(Action::Forward)
+            }
             _ => Err(Error::internal(format!("a server's reply of type '{}' was not expected", char::from(tag)))),
         }
-    }
-
-    fn error(&mut self, server: &mut ServerConnection, body: &[u8]) -> Result<Action> {
-        let error = server.relayed_error(body);
-        if error.is_fatal() {
-            return Err(server.ended(&error));
-        }
-        if let Some(number) = self.own.parse.take() {
-            server.statements.pop(&number);
-        }
-        for number in self.own.closes.drain(..) {
-            server.statements.put(number, ());
-        }
-        // A statement on it is not what it was: none of them can be trusted.
-        server.retired |= error.code == codes::INVALID_STATEMENT_NAME || &*error.message == CHANGED_RESULT;
-        self.failure.get_or_insert(error);
-        self.due = Due::Ready;
-        Ok(Action::Forward)
     }
 }
 

@@ -220,22 +220,21 @@ impl Session {
     /// has to end.
     async fn next_message(&mut self) -> Outcome<Option<(Tag, BytesMut)>> {
         loop {
-            match self.client.cut() {
+            let beginning = match self.client.cut() {
                 Ok(Some((tag, body))) if body.len() > limits::SHORT_MESSAGE_BYTES && frontend::is_short(tag) => {
+                    Beginning::Wrong
+                }
+                Ok(Some(frame)) => return Ok(Some(frame)),
+                readable => self.beginning(readable.is_ok()),
+            };
+            match beginning {
+                Beginning::Good => {}
+                Beginning::Unknown(tag) => return Err(Box::pin(self.unknown_message(tag)).await),
+                Beginning::Wrong => {
                     Box::pin(self.settle_owed()).await?;
                     Box::pin(self.say_goodbye()).await?;
                     return Err(Failure::Gone);
                 }
-                Ok(Some(frame)) => return Ok(Some(frame)),
-                readable => match self.beginning(readable.is_ok()) {
-                    Beginning::Good => {}
-                    Beginning::Unknown(tag) => return Err(Box::pin(self.unknown_message(tag)).await),
-                    Beginning::Wrong => {
-                        Box::pin(self.settle_owed()).await?;
-                        Box::pin(self.say_goodbye()).await?;
-                        return Err(Failure::Gone);
-                    }
-                },
             }
             self.take_news()?;
             if !self.backends.transaction.is_block() && !self.pipeline.is_open() {

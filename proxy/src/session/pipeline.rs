@@ -583,20 +583,21 @@ impl Exchange<'_> {
     }
 
     fn error(&mut self, server: &mut ServerConnection, body: &[u8]) -> Result<Action, Error> {
-        let error = server.relayed_error(body);
         if let Some(Owed::Execute(planned)) = self.owed.front() {
             self.executed.push(Arc::clone(planned));
         }
-        if error.is_fatal() {
-            return Err(server.ended(&error));
-        }
+        let error = server.relayed_error(body)?;
         forget_unprepared(server, self.owed);
-        // A statement on it is not what it was: none of them can be trusted.
-        server.retired |= error.code == codes::INVALID_STATEMENT_NAME || &*error.message == CHANGED_RESULT;
+        doubt_statements(server, &error);
         self.skipped.append(self.owed);
         self.failure.get_or_insert(error);
         Ok(if self.waiting { Action::Forward } else { Action::ForwardStop })
     }
+}
+
+/// A statement on the server is not what it was: none of them can be trusted.
+pub(super) fn doubt_statements(server: &mut ServerConnection, error: &Error) {
+    server.retired |= error.code == codes::INVALID_STATEMENT_NAME || &*error.message == CHANGED_RESULT;
 }
 
 /// Gives the replies of our own that are next, and tells the server's connection (where it is at hand) of the rows.

@@ -7,7 +7,6 @@ use crate::exec::backends::run_on;
 use crate::exec::cache::Description;
 use crate::exec::cache::Planned;
 use crate::exec::scatter::Execution;
-use crate::exec::scatter::without_position;
 use crate::plan::Effect;
 use crate::plan::Plan;
 use crate::plan::RowsPlan;
@@ -31,6 +30,7 @@ use crate::value::Oid;
 use crate::value::oid;
 use crate::wire::backend;
 use crate::wire::backend::Field;
+use crate::wire::backend::without_position;
 use crate::wire::frontend;
 use crate::wire::frontend::Bind;
 use bytes::Bytes;
@@ -299,7 +299,6 @@ pub fn no_portal(name: &[u8]) -> Error {
     Error::new(codes::INVALID_CURSOR_NAME, format!("portal \"{}\" does not exist", String::from_utf8_lossy(name)))
 }
 
-/// # Errors
 /// Whether a Bind fits its statement (exec_bind_message in postgres.c).
 ///
 /// # Errors

@@ -13,6 +13,7 @@ use crate::session::HOME;
 use crate::session::Outcome;
 use crate::session::Session;
 use crate::session::pipeline::CHANGED_RESULT;
+use crate::session::simple::characters;
 use crate::session::simple::is_data;
 use crate::sql::command::Command;
 use crate::value::Oid;
@@ -216,7 +217,7 @@ impl Session {
     /// Its plan is what it would be if it were made now.
     pub(super) fn is_current(&self, prepared: &Prepared) -> bool {
         is_described(prepared)
-            && prepared.version == self.backends.catalog_version()
+            && prepared.version == self.backends.look(|catalog| catalog.version)
             && prepared.path == self.variables.search_path().unwrap_or("")
             && prepared.own_names == self.own_names
             && !prepared.shows_channels
@@ -247,8 +248,7 @@ impl Session {
                 }
             }
         }
-        let before = text.find(inner).and_then(|at| text.get(..at)).map_or(0, |before| before.chars().count());
-        let before = u32::try_from(before).unwrap_or(u32::MAX);
+        let before = text.find(inner).map_or(0, |at| characters(text, 0..at));
         let mut prepared = self.prepare(inner, &declared).await.map_err(|failure| shifted(failure, before))?;
         prepared.definition = Some(Arc::from(text));
         self.keep_prepared(name.as_bytes(), prepared)?;

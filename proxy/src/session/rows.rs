@@ -73,16 +73,8 @@ impl Session {
         if matches!(rows.target, Target::Keys { .. }) {
             self.refuse_null_equals()?;
         }
-        let current;
-        let catalog = match &self.backends.transaction.overlay {
-            Some(snapshot) => &snapshot.catalog,
-            None => {
-                current = self.backends.database.current();
-                &current.catalog
-            }
-        };
         let write = rows.effect == Effect::Write;
-        Ok(match route::shards(&rows.target, values, catalog, write)? {
+        Ok(match self.backends.look(|catalog| route::shards(&rows.target, values, catalog, write))? {
             Route::Any => Route::One(match self.backends.participants().next() {
                 Some(shard) => shard,
                 None if self.backends.held.is_empty() => self.spread(),
@@ -617,10 +609,7 @@ async fn relay(
                         Action::SwallowStop
                     }
                     backend::ERROR => {
-                        let error = server.relayed_error(body);
-                        if error.is_fatal() {
-                            return Err(server.ended(&error));
-                        }
+                        let error = server.relayed_error(body)?;
                         told.error.get_or_insert(error);
                         Action::Forward
                     }

@@ -117,7 +117,7 @@ impl Session {
             Err((range, error)) => {
                 let part = text.get(range.clone()).unwrap_or_default();
                 let failure = Box::pin(self.mistake_first(part, &[], &error)).await;
-                return Err(shifted(failure, characters_before(text, range.start)));
+                return Err(shifted(failure, characters(text, 0..range.start)));
             }
         }
         self.several = true;
@@ -125,8 +125,10 @@ impl Session {
             self.begin_implicit();
         }
         let mut outcome = Ok(());
+        let mut counted = 0;
         for range in ranges {
-            self.before = characters_before(text, range.start);
+            self.before = self.before.saturating_add(characters(text, counted..range.start));
+            counted = range.start;
             let part = text.get(range).unwrap_or_default();
             outcome = match self.scan_text(part) {
                 Ok(()) => Box::pin(self.one(part)).await,
@@ -452,7 +454,7 @@ pub fn is_data(command: &Command) -> bool {
     matches!(command, Command::Select | Command::Insert | Command::Update | Command::Delete | Command::Merge)
 }
 
-/// Characters of a text before a byte offset.
-fn characters_before(text: &str, offset: usize) -> u32 {
-    text.get(..offset).map_or(0, |before| u32::try_from(before.chars().count()).unwrap_or(u32::MAX))
+/// Characters of a part of a text, given in bytes.
+pub fn characters(text: &str, part: std::ops::Range<usize>) -> u32 {
+    text.get(part).map_or(0, |part| u32::try_from(part.chars().count()).unwrap_or(u32::MAX))
 }

@@ -279,24 +279,37 @@ pub fn error(body: &[u8]) -> Error {
 
 /// An error whose place counts from `by` characters before: it is about a part of a text. What a server wrote stays as
 /// it is otherwise.
-pub fn moved(mut error: Error, by: u32) -> Error {
-    let Some(position) = error.position.filter(|_| by > 0) else { return error };
-    let position = position.saturating_add(by);
-    error.position = Some(position);
-    if let Some(raw) = error.raw.take() {
-        let mut reader = Reader::new(&raw);
-        let mut out = BytesMut::with_capacity(raw.len() + 2);
-        while let (Ok(code @ 1..), Ok(field)) = (reader.u8(), reader.cstr()) {
-            out.put_u8(code);
-            match code {
-                b'P' => out.put_slice(position.to_string().as_bytes()),
-                _ => out.put_slice(field),
-            }
-            out.put_u8(0);
+pub fn moved(error: Error, by: u32) -> Error {
+    match error.position.filter(|_| by > 0) {
+        Some(position) => placed(error, Some(position.saturating_add(by))),
+        None => error,
+    }
+}
+
+/// An error that a server tells of a text of ours: its place means nothing to the client.
+pub fn without_position(error: Error) -> Error {
+    if error.raw.is_some() { placed(error, None) } else { error }
+}
+
+/// An error with another place, or with none at all; also where what a server wrote tells it.
+fn placed(mut error: Error, position: Option<u32>) -> Error {
+    error.position = position;
+    let Some(raw) = error.raw.take() else { return error };
+    let mut reader = Reader::new(&raw);
+    let mut out = BytesMut::with_capacity(raw.len() + 2);
+    while let (Ok(code @ 1..), Ok(field)) = (reader.u8(), reader.cstr()) {
+        if matches!(code, b'P' | b'p') && position.is_none() {
+            continue;
+        }
+        out.put_u8(code);
+        match position {
+            Some(position) if code == b'P' => out.put_slice(position.to_string().as_bytes()),
+            _ => out.put_slice(field),
         }
         out.put_u8(0);
-        error.raw = Some(out.freeze());
     }
+    out.put_u8(0);
+    error.raw = Some(out.freeze());
     error
 }
 
