@@ -248,48 +248,6 @@ mod tests {
         }
     }
 
-    /// Reads messages until ReadyForQuery or an error; answers what is asked.
-    fn log_in(address: &str, user: &str, password: &str) -> Result<(), String> {
-        use std::io::Read;
-        use std::io::Write;
-        let mut stream = std::net::TcpStream::connect(address).unwrap();
-        let startup = [&[0, 3, 0, 0], &b"user\0"[..], user.as_bytes(), b"\0database\0postgres\0\0"].concat();
-        let length = u32::try_from(startup.len() + 4).unwrap();
-        stream.write_all(&[&length.to_be_bytes(), startup.as_slice()].concat()).unwrap();
-        let mut auth = ServerAuth::new(user, Some(password), None);
-        loop {
-            let mut head = [0; 5];
-            stream.read_exact(&mut head).map_err(|error| error.to_string())?;
-            let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
-            let mut body = vec![0; usize::try_from(length).unwrap() - 4];
-            stream.read_exact(&mut body).unwrap();
-            match head[0] {
-                b'R' => match auth.on_message(&body).map_err(|error| error.to_string())? {
-                    AuthStep::Send(body) => {
-                        let length = u32::try_from(body.len() + 4).unwrap();
-                        stream.write_all(&[b"p", &length.to_be_bytes()[..], &body].concat()).unwrap();
-                    }
-                    AuthStep::Done | AuthStep::Continue => {}
-                },
-                b'E' => return Err(String::from_utf8_lossy(&body).into_owned()),
-                b'Z' => return Ok(()),
-                _ => {}
-            }
-        }
-    }
-
-    #[test]
-    #[ignore = "needs SHARDWAY_TEST_LOGINS=host:port with users by_scram, by_md5, by_password (password: secret), by_trust"]
-    fn a_real_server_lets_us_in() {
-        let address = std::env::var("SHARDWAY_TEST_LOGINS").unwrap();
-        for user in ["by_scram", "by_md5", "by_password", "by_trust"] {
-            log_in(&address, user, "secret").unwrap();
-        }
-        for user in ["by_scram", "by_md5", "by_password"] {
-            assert!(log_in(&address, user, "other").unwrap_err().contains("28P01"), "{user}");
-        }
-    }
-
     #[test]
     fn what_cannot_be_done_is_told() {
         let none = ServerAuth::new("app", None, None).on_message(&message(3, b"")).unwrap_err();

@@ -6,7 +6,7 @@
 mod connect;
 mod decide;
 pub mod decision;
-mod place;
+pub mod place;
 mod placement;
 pub mod record;
 pub mod verify;
@@ -151,6 +151,3 @@ fn rows_of(messages: Vec<SimpleQueryMessage>) -> Rows {
     };
     messages.into_iter().filter_map(row).collect()
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,17 +1,27 @@
-//! The control plane against a real PostgreSQL: `SHARDWAY_TEST_SERVER=postgresql://user:password@host:port` names one in
-//! which databases may be made, `SHARDWAY_TEST_PARAMETERS=?sslmode=…` how it is reached. Run with `--ignored --test-threads=1`.
+//! The control plane against a real PostgreSQL: reads, probes, the placement record, and the SQL that says where a row is.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use super::Control;
-use super::PlacementVerdict;
-use crate::config::Config;
-use crate::config::Database;
-use crate::config::load;
-use crate::error::codes;
+use integration_tests::postgres::Cluster;
+use integration_tests::postgres::SUPERUSER;
+use shardway::config::Config;
+use shardway::config::Database;
+use shardway::config::MapConfig;
+use shardway::config::MapFunction;
+use shardway::config::load;
+use shardway::control::Control;
+use shardway::control::PlacementVerdict;
+use shardway::control::place::place_sql;
+use shardway::error::codes;
+use shardway::value::KeyType;
 use std::io;
 
+thread_local! {
+    /// Each test runs in a thread of its own, and so has a server of its own, which ends with it.
+    static SERVER: Cluster = Cluster::new();
+}
+
 fn server() -> String {
-    std::env::var("SHARDWAY_TEST_SERVER").expect("SHARDWAY_TEST_SERVER")
+    SERVER.with(|cluster| format!("postgresql://{SUPERUSER}@127.0.0.1:{}", cluster.port))
 }
 
 fn config(text: &str) -> Config {
@@ -23,8 +33,7 @@ fn config(text: &str) -> Config {
 fn database(shards: usize, rest: &str) -> Database {
     let mut text = "[listen]\naddress = \"127.0.0.1:1\"\n[[user]]\nname = \"u\"\nauth = \"trust\"\n".to_owned();
     for shard in 0..shards {
-        let parameters = std::env::var("SHARDWAY_TEST_PARAMETERS").unwrap_or_default();
-        let url = format!("{}/shardway_s{shard}{parameters}", server());
+        let url = format!("{}/shardway_s{shard}", server());
         text.push_str(&format!("[[database.d.shard]]\nname = \"s{shard}\"\nprimary = \"{url}\"\n"));
     }
     config(&format!("{text}{rest}")).databases.remove(0)
@@ -100,7 +109,6 @@ async fn fill(shards: usize) {
 }
 
 #[tokio::test]
-#[ignore = "needs SHARDWAY_TEST_SERVER"]
 async fn reads_and_probes() {
     fresh(2).await;
     let database = database(2, "");
@@ -118,7 +126,6 @@ async fn reads_and_probes() {
 }
 
 #[tokio::test]
-#[ignore = "needs SHARDWAY_TEST_SERVER"]
 async fn a_placement_is_recorded_and_kept() {
     fresh(3).await;
     let two = database(2, HASH);
@@ -162,7 +169,6 @@ async fn a_placement_is_recorded_and_kept() {
 }
 
 #[tokio::test]
-#[ignore = "needs SHARDWAY_TEST_SERVER"]
 async fn rows_that_were_there_before_must_be_in_place() {
     fresh(2).await;
     fill(2).await;
@@ -199,7 +205,6 @@ async fn rows_that_were_there_before_must_be_in_place() {
 }
 
 #[tokio::test]
-#[ignore = "needs SHARDWAY_TEST_SERVER"]
 async fn the_sql_of_every_function_agrees_with_ours() {
     fresh(1).await;
     let types = [
@@ -235,17 +240,16 @@ async fn the_sql_of_every_function_agrees_with_ours() {
                 .unwrap();
             for buckets in [1_usize, 16, 65_536] {
                 let placement: Vec<usize> = (0..buckets).collect();
-                let types: Vec<_> =
-                    key.iter().map(|(name, _)| crate::value::KeyType::parse_name(name).unwrap()).collect();
-                let map = crate::config::MapConfig {
+                let types: Vec<_> = key.iter().map(|(name, _)| KeyType::parse_name(name).unwrap()).collect();
+                let map = MapConfig {
                     name: "m".to_owned(),
                     key: types.clone(),
-                    function: crate::config::MapFunction::Hash(placement),
+                    function: MapFunction::Hash(placement),
                     pins: Vec::new(),
                     placed_by_default: true,
                 };
                 let key: Vec<_> = (0..length).map(|i| format!("h{i}")).zip(types).collect();
-                let place = super::place::place_sql(&map, &key);
+                let place = place_sql(&map, &key);
                 let sql = format!(
                     "SELECT count(*) FILTER (WHERE satisfies_hash_partition('p'::regclass, {buckets}, place, {names})), count(*) \
                      FROM (SELECT shardway_t.*, {} AS place FROM t AS shardway_t{}) AS rows",
@@ -259,7 +263,6 @@ async fn the_sql_of_every_function_agrees_with_ours() {
 }
 
 #[tokio::test]
-#[ignore = "needs SHARDWAY_TEST_SERVER"]
 async fn ranges_and_lists_are_verified() {
     fresh(2).await;
     let range = "[[database.d.shard_map]]\nname = \"m\"\nkey = [\"text\", \"date\"]\nfunction = \"range\"\n\
@@ -298,7 +301,6 @@ async fn ranges_and_lists_are_verified() {
 }
 
 #[tokio::test]
-#[ignore = "needs SHARDWAY_TEST_SERVER"]
 async fn shards_that_are_away_and_rights_that_lack() {
     fresh(2).await;
     fill(1).await;
@@ -315,7 +317,7 @@ async fn shards_that_are_away_and_rights_that_lack() {
         PlacementVerdict::Accepted { unchecked, warnings } => assert_eq!((unchecked, warnings.len()), (vec![1], 0)),
         other => panic!("{other:?}"),
     }
-    away.maps[0].function = crate::config::MapFunction::Hash(vec![1, 0]);
+    away.maps[0].function = MapFunction::Hash(vec![1, 0]);
     assert!(matches!(check(&away).await, PlacementVerdict::Undecided { .. }));
     away.shards[0].primary.port = 1;
     assert!(matches!(check(&away).await, PlacementVerdict::Undecided { .. }));
@@ -347,7 +349,6 @@ async fn shards_that_are_away_and_rights_that_lack() {
 }
 
 #[tokio::test]
-#[ignore = "needs SHARDWAY_TEST_SERVER"]
 async fn proxies_that_start_at_once_take_turns() {
     fresh(3).await;
     let database = database(3, HASH);
