@@ -1,6 +1,10 @@
 //! Statements on one PostgreSQL and through the proxy over 1–4 shards, compared: columns, types, rows, tag, SQLSTATE.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "../../proxy/tests/plan/by_tenant.rs"]
+mod by_tenant;
+
+use by_tenant::BY_TENANT;
 use integration_tests::client::Client;
 use integration_tests::corpus;
 use integration_tests::corpus::Differential;
@@ -66,20 +70,7 @@ fn plan_layout(shards: usize) -> Layout {
         "function = \"list\"\nlists = [{{ values = [\"a\", \"b\"], shard = \"s0\" }}, \
          {{ values = [\"c\"], shard = \"s{second}\" }}]"
     );
-    let by_tenant = [
-        "tenants",
-        "users",
-        "orders",
-        "order_items",
-        "loose",
-        "tickets",
-        "audited",
-        "guarded",
-        "mails",
-        "moods",
-        "invoices",
-    ];
-    let layout = by_tenant.iter().fold(layout.hash_map("tenants", &["bigint"]), |layout, table| {
+    let layout = BY_TENANT.iter().fold(layout.hash_map("tenants", &["bigint"]), |layout, table| {
         layout.sharded(&format!("public.{table}"), &["tenant_id"])
     });
     layout

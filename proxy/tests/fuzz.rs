@@ -15,6 +15,9 @@ mod fixture;
 mod messages;
 #[path = "fuzz/mutate.rs"]
 mod mutate;
+#[allow(dead_code, reason = "its other users need all of it")]
+#[path = "../../integration-tests/src/random/rng.rs"]
+mod rng;
 #[path = "fuzz/sql.rs"]
 mod sql;
 #[path = "fuzz/values.rs"]

@@ -4,8 +4,8 @@
 //! an outcome which was not seen before joins the corpus, so that the search goes on from there.
 
 use crate::MEMORY;
-use crate::mutate::Random;
 use crate::mutate::mutate;
+use crate::rng::Rng;
 use stats_alloc::Region;
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
@@ -50,7 +50,7 @@ impl Target<'_> {
             || std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(1, |e| e.as_nanos() as u64),
             |seed| seed as u64,
         );
-        let mut random = Random(seed);
+        let mut random = Rng::new(seed);
         let mut seen = HashSet::new();
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{}", self.name));
         let last = File::create(path).ok();

@@ -1,25 +1,6 @@
 //! Inputs made of others: flipped bits, cuts, splices, edges in place of numbers, words of a dictionary.
 
-/// splitmix64.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, bound: usize) -> usize {
-        if bound == 0 { 0 } else { (self.next() % bound as u64) as usize }
-    }
-
-    pub fn pick<'a, T>(&mut self, list: &'a [T]) -> &'a T {
-        &list[self.below(list.len())]
-    }
-}
+use crate::rng::Rng;
 
 /// Values at which lengths and counts go wrong.
 const EDGES: [i64; 16] =
@@ -29,7 +10,7 @@ const EDGES: [i64; 16] =
 const LONGEST: usize = 16 * 1024;
 
 /// An input out of the corpus, changed in one to eight places.
-pub fn mutate(corpus: &[Vec<u8>], dictionary: &[&[u8]], random: &mut Random) -> Vec<u8> {
+pub fn mutate(corpus: &[Vec<u8>], dictionary: &[&[u8]], random: &mut Rng) -> Vec<u8> {
     let mut input = random.pick(corpus).clone();
     for _ in 0..=random.below(8) {
         change(&mut input, corpus, dictionary, random);
@@ -38,13 +19,13 @@ pub fn mutate(corpus: &[Vec<u8>], dictionary: &[&[u8]], random: &mut Random) -> 
     input
 }
 
-fn change(input: &mut Vec<u8>, corpus: &[Vec<u8>], dictionary: &[&[u8]], random: &mut Random) {
+fn change(input: &mut Vec<u8>, corpus: &[Vec<u8>], dictionary: &[&[u8]], random: &mut Rng) {
     let at = random.below(input.len() + 1);
     let end = (at + 1 + random.below(12)).min(input.len());
     match random.below(12) {
         0 if at < input.len() => input[at] ^= 1 << random.below(8),
-        1 if at < input.len() => input[at] = random.next() as u8,
-        2 => input.insert(at, random.next() as u8),
+        1 if at < input.len() => input[at] = random.below(256) as u8,
+        2 => input.insert(at, random.below(256) as u8),
         3 => drop(input.drain(at..end)),
         4 => input.truncate(at),
         5 => {
@@ -80,7 +61,7 @@ fn change(input: &mut Vec<u8>, corpus: &[Vec<u8>], dictionary: &[&[u8]], random:
 }
 
 /// Some words that follow each other: from the beginning of one to the end of one.
-fn words(input: &[u8], random: &mut Random) -> (usize, usize) {
+fn words(input: &[u8], random: &mut Rng) -> (usize, usize) {
     let is_gap = |b: u8| b.is_ascii_whitespace() || b == 0;
     let mut starts: Vec<usize> =
         (0..input.len()).filter(|&n| !is_gap(input[n]) && (n == 0 || is_gap(input[n - 1]))).collect();
@@ -90,7 +71,7 @@ fn words(input: &[u8], random: &mut Random) -> (usize, usize) {
     (starts[first], starts[last])
 }
 
-fn edge(input: &mut [u8], at: usize, random: &mut Random) {
+fn edge(input: &mut [u8], at: usize, random: &mut Rng) {
     let value = *random.pick(&EDGES);
     let width = *random.pick(&[1, 2, 4]);
     let bytes = value.to_be_bytes();

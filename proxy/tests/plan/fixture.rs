@@ -1,6 +1,10 @@
 //! The cases of `tests/plan/*.plan`, and the catalog that they are planned against: what a real PostgreSQL said (see
 //! `plan/record.sh`), on three shards.
 
+#[path = "by_tenant.rs"]
+mod by_tenant;
+
+use by_tenant::BY_TENANT;
 use shardway::catalog::Catalog;
 use shardway::catalog::schema;
 use shardway::catalog::schema::ShardSchema;
@@ -118,20 +122,7 @@ pub fn database() -> config::Database {
             place: TablePlace::Sharded { map, key: key.iter().map(|k| (*k).to_owned()).collect() },
         }));
     };
-    let by_tenant = [
-        "tenants",
-        "users",
-        "orders",
-        "order_items",
-        "loose",
-        "tickets",
-        "audited",
-        "guarded",
-        "mails",
-        "moods",
-        "invoices",
-    ];
-    sharded(&by_tenant, 0, &["tenant_id"]);
+    sharded(&BY_TENANT, 0, &["tenant_id"]);
     sharded(&["accounts"], 1, &["login"]);
     sharded(&["devices"], 2, &["id"]);
     sharded(&["readings"], 3, &["region", "device"]);
